@@ -1,8 +1,8 @@
-"""What a schema costs: the same records read with one and without, by `penstock.read`'s decoder; and written.
+"""The cost of a schema: rows are read by `penstock.read`'s decoder with and without one, and written.
 
-No broker and no Spark: what is measured is what a task does with fetched record batches, in rows a second
-of processor time. Rounds are interleaved; printed are the median, and beside it a row's microseconds, and how
-many times as long it takes as one that is left as bytes.
+Without broker and Spark: this measures what a task does with fetched record batches, in rows per second of
+processor time. Rounds are interleaved. The output has the median, a row's microseconds, and the time of a row
+relative to one that is left as bytes.
 
     PYTHONPATH=src python benchmarks/decoding.py
 """
@@ -77,7 +77,7 @@ def _batches(values: list[bytes]) -> list[bytes]:
 
 
 def _write(written: ColumnEncoder, column: pa.StructArray) -> None:
-    """As many rows at once as Spark hands to a sink."""
+    """Encode as many rows at once as Spark passes to a sink."""
     rows = sum(
         len(written.encode("t", column.slice(first, ROWS_PER_SPARK_BATCH)))
         for first in range(0, ROWS, ROWS_PER_SPARK_BATCH)

@@ -1,9 +1,9 @@
-"""How fast a driver publishes what tasks have staged: whole batches, by `penstock.spark.sink`, one node.
+"""The rate at which a driver publishes staged batches with `penstock.spark.sink`, on one node.
 
     python benchmarks/publish_ceiling.py [--rounds 5]
 
-No Spark: record batches are staged as tasks do it, and published as `commit()` does it, with the marker and a
-group's offset in the same transaction. The best round counts; "CPU" is that of the publishing process.
+Without Spark: record batches are staged as tasks do it, and published as `commit()` does it, with the marker
+and a group's offset in the same transaction. The best round counts; "CPU" is that of the publishing process.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ VALUE: Final = os.urandom(100)
 
 
 class Case(NamedTuple):
-    """What each of the tasks has staged: ``batches`` of ``records`` of 100 bytes."""
+    """The data that each task has staged: ``batches`` of ``records`` of 100 bytes."""
 
     name: str
     batches: int

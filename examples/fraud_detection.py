@@ -1,10 +1,11 @@
-"""Fraud detection: two ways in which a stolen card shows itself.
+"""Fraud detection: two patterns that reveal a stolen card.
 
 *Probing.* A thief tries a card with many small payments in quick succession. Payments with no more than a
-minute between them are a session, however long it goes on; the fifth small one in it raises an alarm.
+minute between them form a session, however long it continues; the fifth small one in it raises an alarm.
 
-*Two places at once.* A card that pays in one country and within the hour in another is blocked for a day.
-Its payments are declined until a timer lets it go. State that nobody needs any more goes by its time to live.
+*Two places at once.* A card that pays in one country, and within the hour in another, is blocked for a day.
+Its payments are declined until a timer releases it. State that is no longer needed expires by its time to
+live.
 
     payments   card → {"amount": 12.50, "country": "FR"}
     alerts     card → {"alert": "probing" | "blocked" | "declined" | "released", …}
@@ -30,7 +31,7 @@ probes = small.group_by_key().windowed_by(sessions("1 minute")).count(store="sma
 
 
 class TwoPlaces(Processor):
-    """Blocks a card that is in two countries within an hour."""
+    """Block a card that is used in two countries within an hour."""
 
     def init(self):
         self.last = self.context.store("last-country")

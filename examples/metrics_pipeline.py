@@ -1,8 +1,8 @@
-"""Metrics pipeline: samples of many hosts become one row a minute, and alarms where a service runs hot.
+"""Metrics pipeline: samples of many hosts become one row a minute, and alarms if a service runs hot.
 
-Only final results leave: a minute is sent once, when it can't change any more, so that whoever stores it need
-not update it. Samples may come five seconds late. What is no sample goes to the dead letters. The sums of a
-minute are made of Arrow columns, all samples that a batch has for it at once.
+Only final results are published: the row of a minute is sent once, when it can't change any more, so that its
+readers need no updates. Samples may be up to five seconds late. Invalid samples go to the dead-letter topic.
+The sums of a minute are computed on Arrow columns, from all its samples in a batch at once.
 
     samples         host ("web-3") → {"cpu": 71, "requests": 120}       cpu in percent
     host-minutes    host → {"minute": "2026-03-01T12:00:00Z", "cpu_mean": 64.5, "cpu_max": 80, "requests": 9}

@@ -1,14 +1,15 @@
-"""Event-sourced orders: an order is what its events say, and nothing else is written down.
+"""Event-sourced orders: the state of an order is computed from its events, and only events are written.
 
-The table of orders is computed from the events; `app.store("orders").get("A-1")` asks it while it runs. All
-else follows the table: what is taken out of an order, or forgotten, leaves the sums too.
+The table of orders is computed from the events; `app.store("orders").get("A-1")` queries it while the
+application runs. Everything else follows the table: what is removed from an order, or forgotten, leaves the
+sums too.
 
     order-events   order → {"event": "placed", "customer": "ann", "items": {"tea": 450}}   prices in cents
                    | {"event": "added", "item": "cup", "price": 1200} | {"event": "removed", "item": "cup"}
                    | {"event": "paid"} | {"event": "shipped"}
-                   | {"event": "forgotten"}      the customer's wish: the order goes, here and below
+                   | {"event": "forgotten"}      at the customer's request: deletes the order everywhere
     orders         order → its state, or null
-    owed           customer → the sum of his orders that are not yet paid
+    owed           customer → the sum of the orders not yet paid
     parcels        order → what to pack, once, when it is shipped
 """
 
@@ -20,7 +21,10 @@ ALLOWED = {"new": ["placed"], "placed": ["added", "removed", "paid"], "paid": ["
 
 
 def apply(number: str, event: dict, order: dict) -> dict | None:
-    """The order after an event. What its state does not allow raises, and goes to the dead letters."""
+    """Return the order after an event. An event that its state does not allow raises a ValueError.
+
+    The record of that event goes to the dead-letter topic.
+    """
     what = event["event"]
     if what == "forgotten":
         return None

@@ -1,7 +1,7 @@
-"""Page views by region: a stream of clicks meets the table of those who click.
+"""Page views by region: a stream of clicks is joined with the table of users.
 
-A view counts for the region that its user lives in when it comes; those before his move stay where they were.
-Each region has a count for every minute, which takes views that come up to ten seconds late.
+A view counts for the region that its user lives in when it arrives; earlier views stay where they were
+counted. Each region has a count for every minute, which includes views that arrive up to ten seconds late.
 
     views   user → {"page": "/home"}
     users   user → {"region": "Europe"}         a table: the last profile of each user counts, null deletes it

@@ -1,4 +1,4 @@
-"""Word count: how often each word was said so far, told anew with every line.
+"""Word count: how often each word has occurred so far, updated with every line.
 
 penstock topic create lines
 penstock streams run examples/word_count.py &

@@ -1,7 +1,7 @@
 """`python -m continuous_sql`: backlogs, latencies and lookups of a SQL server, with a node beside it.
 
-Each part has a node and a server of its own. Prints a table; with ``--json FILE`` writes all figures there,
-with ``--page FILE`` its part of that page.
+Each part has its own node and server. The program prints a table; with ``--json FILE`` it writes all figures
+to that file, and with ``--page FILE`` its part of that page.
 """
 
 from __future__ import annotations

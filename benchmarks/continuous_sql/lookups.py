@@ -1,7 +1,7 @@
 """Lookups over HTTP at a fixed rate: ``python -m continuous_sql.lookups PORT TABLE``.
 
-Its settings come as a line of JSON, and so does what it has found. Each is timed from when it was due; an
-answer is stale by the age of the change that it does not show (`views.lookups`).
+It reads its settings as a line of JSON and prints its results as another. Each lookup is timed from when it
+was due; an answer is stale by the age of the change that it does not show (`views.lookups`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ CONNECTIONS: Final = 16
 
 
 class _Connection(asyncio.Protocol):
-    """Requests in line on one connection; answers, whose bodies come in chunks, in the same order."""
+    """A connection with pipelined requests; answers, whose bodies are chunked, arrive in the same order."""
 
     def __init__(self) -> None:
         self._transport: asyncio.Transport
@@ -29,7 +29,7 @@ class _Connection(asyncio.Protocol):
         self._data = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = transport  # type: ignore[assignment]  # a TCP connection's can be written to
+        self._transport = transport  # type: ignore[assignment]  # a TCP connection's is writable
 
     def connection_lost(self, exc: Exception | None) -> None:
         for future in self._waiting:
@@ -52,7 +52,7 @@ class _Connection(asyncio.Protocol):
 
 
 def _answer(data: bytes) -> tuple[bytes, bytes] | None:
-    """The body of the first answer, and what is behind it; None: it is not all there."""
+    """Return the body of the first answer and the data after it, or None while the answer is incomplete."""
     head, mark, rest = data.partition(b"\r\n\r\n")
     if not mark:
         return None
@@ -78,7 +78,7 @@ def _answer(data: bytes) -> tuple[bytes, bytes] | None:
 async def ask(
     port: int, table: str, schedule: Schedule, lookups_per_s: int, seconds: float
 ) -> dict[str, Any]:
-    """Connections in turn; a lookup is sent when it is due, whether others were answered or not."""
+    """Look up keys over connections in turn, each when it is due, without waiting for other answers."""
     rng, measured = random.Random(2), Measured()
     loop = asyncio.get_running_loop()
     links = [(await loop.create_connection(_Connection, "127.0.0.1", port))[1] for _ in range(CONNECTIONS)]

@@ -1,4 +1,4 @@
-"""The topics that the statements read: orders, and the customers who gave them."""
+"""The topics that the statements read: orders, and the customers who placed them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CREATE TABLE customers (id INT PRIMARY KEY, name STRING) WITH (KAFKA_TOPIC='cust
 
 
 class Feed:
-    """Writes orders; their prices are the whole numbers below 100, and one half, in turn."""
+    """A writer of orders, whose prices are the whole numbers below 100, plus one half, in turn."""
 
     def __init__(self, servers: str, partitions: int) -> None:
         self._producer = Producer(
@@ -35,13 +35,13 @@ class Feed:
         self._producer.flush()
 
     def write(self, count: int) -> None:
-        """As fast as it goes."""
+        """Write orders as fast as possible."""
         for _ in range(count):
             self._send()
         self._producer.flush()
 
     def write_at(self, rate_per_s: int, seconds: float) -> None:
-        """Each record has the time of day at which it was sent, in ms."""
+        """Write orders at a rate; each record has the wall-clock time at which it was sent, in ms."""
         began_s, before = time.monotonic(), self.sent
         while (now_s := time.monotonic() - began_s) < seconds:
             while self.sent - before < now_s * rate_per_s:

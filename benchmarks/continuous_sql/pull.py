@@ -1,4 +1,4 @@
-"""Lookups over HTTP in a table of many keys that change all the time."""
+"""Lookups over HTTP in a table of many keys that change continuously."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from views.child import Child
 from views.schedule import INPUT
 
 _PREPARE_NS: Final = 8_000_000_000
-#: How far back the changes lie that lookups ask for.
 _AGE_S: Final = 4.0
+"""The age up to which lookups request changed keys."""
 _LOAD_TIMEOUT_S: Final = 600.0
 
 
 class _Table(NamedTuple):
-    """One that is asked: how it comes, and how it goes."""
+    """A table that lookups query, with the statements that create and drop it."""
 
     kind: str
     name: str
@@ -49,7 +49,7 @@ _TABLES: Final = (
 def measure(
     server: Server, keys: int, updates_per_s: int, lookups_per_s: int, seconds: float, partitions: int
 ) -> dict[str, Any]:
-    """By the kind of table."""
+    """Measure lookups, by the kind of table."""
     admin = AdminClient({"bootstrap.servers": server.servers})
     admin.create_topics([NewTopic(INPUT, partitions, 1)])[INPUT].result(30)
     shared = {

@@ -1,5 +1,6 @@
-"""From a row that is inserted to its line at a client that follows `SELECT … EMIT CHANGES`; and many such
-clients that begin at once.
+"""The time from an inserted row to its line at a client that follows `SELECT … EMIT CHANGES`.
+
+It is also measured with many such clients that start at once.
 """
 
 from __future__ import annotations
@@ -30,8 +31,10 @@ _SHARED_RATE_PER_S: Final = 5
 
 
 def measure(server: Server, rows: int) -> dict[str, Any]:
-    """``latency_ms`` of rows that a client produces to the topic, and of those that `INSERT INTO` writes;
-    ``starts`` of as many clients as are named.
+    """Measure push queries.
+
+    ``latency_ms`` is that of rows that a client produces to the topic, and of those that `INSERT INTO`
+    writes. ``starts`` has the figures of each number of clients.
     """
     admin = AdminClient({"bootstrap.servers": server.servers})
     admin.create_topics([NewTopic(_TOPIC, 1, 1)])[_TOPIC].result(30)
@@ -56,8 +59,10 @@ def measure(server: Server, rows: int) -> dict[str, Any]:
 
 
 def _starts(server: Server, number: int, produce: Callable[[int], None]) -> dict[str, Any]:
-    """Clients that ask at the same moment: ``first_ms`` and ``last_ms`` to a head, and ``latency_ms`` of rows
-    that all of them follow.
+    """Start clients at the same moment.
+
+    ``first_ms`` and ``last_ms`` are the times to the first and the last head, ``latency_ms`` is that of rows
+    that all clients follow.
     """
     heads_ms: list[float] = []
     latencies_ms: list[float] = []
@@ -94,7 +99,7 @@ def _send(send: Any, rows: int) -> None:
 
 @contextmanager
 def _following(server: Server) -> Iterator[list[float]]:
-    """The latency of each row of a push query, as it comes."""
+    """Collect the latency of each row of a push query as it arrives."""
     latencies_ms: list[float] = []
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
     connection.request("POST", "/query-stream", json.dumps({"sql": "SELECT sent FROM pushed EMIT CHANGES;"}))
@@ -110,7 +115,7 @@ def _following(server: Server) -> Iterator[list[float]]:
     try:
         yield latencies_ms
     finally:
-        # A connection is one thread's.
+        # Only one thread may use a connection, so this opens another.
         Server(server.servers, server.port, server.start_s).close_query(header["queryId"])
         thread.join()
         connection.close()

@@ -39,7 +39,7 @@ measures and writes this part; with `BENCH=…` it only shows its figures.
 
 
 def page(found: Mapping[str, Any], pushed_per_s: int) -> str:
-    """The part. ``found``: figures of all parts."""
+    """Return this part of the page. ``found`` has the figures of all parts."""
     machine = "\n".join(f"| {name} | {value} |" for name, value in _machine().items())
     return "\n".join(
         [

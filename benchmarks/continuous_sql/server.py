@@ -1,4 +1,4 @@
-"""`penstock sql server` as a process, and somebody who asks it."""
+"""`penstock sql server` as a process, and a client of it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LOOK_S: Final = 0.05
 
 
 class Server:
-    """Of a cluster. ``start_s``: from the process to where it answers."""
+    """A client of a SQL server; ``start_s`` is the time from the process's start to its first answer."""
 
     def __init__(self, servers: str, port: int, start_s: float) -> None:
         self.servers = servers
@@ -28,18 +28,21 @@ class Server:
         self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
 
     def run(self, text: str) -> list[dict[str, Any]]:
-        """Entities of statements, that read from the beginning. Raises RuntimeError for what is refused."""
+        """Run statements that read from the beginning, and return their entities.
+
+        Raises RuntimeError if the server rejects one.
+        """
         answer = self._post("/ksql", {"ksql": text, "streamsProperties": {"auto.offset.reset": "earliest"}})
         found: list[dict[str, Any]] = json.loads(answer)
         return found
 
     def query_of(self, sink: str) -> str:
-        """The id of the query that writes to a stream or table."""
+        """Return the id of the query that writes to a stream or table."""
         [queries] = self.run("SHOW QUERIES;")
         return next(str(each["id"]) for each in queries["queries"] if sink in each["sinks"])
 
     def rows(self, text: str) -> list[list[Any]]:
-        """Of a query that ends."""
+        """Return the rows of a query that ends."""
         return [json.loads(line) for line in self._post("/query-stream", {"sql": text}).splitlines()[1:]]
 
     def close_query(self, query_id: str) -> None:
@@ -56,7 +59,7 @@ class Server:
 
 @contextmanager
 def serving(servers: str, directory: Path) -> Iterator[Server]:
-    """A server that ends with the block. ``directory`` gets its checkpoint and its log."""
+    """Run a server during the block. ``directory`` gets its checkpoint and its log."""
     port_file, log = directory / "port", directory / "server.log"
     words = ["sql", "server", "--bootstrap", servers, "--listen", "127.0.0.1:0"]
     words += ["--checkpoint", str(directory / "checkpoint"), "--port-file", str(port_file)]
@@ -75,7 +78,7 @@ def serving(servers: str, directory: Path) -> Iterator[Server]:
 
 
 class GroupProgress:
-    """How far a query has read a topic, as its consumer group tells any tool."""
+    """A query's progress in a topic, as its consumer group shows it to any tool."""
 
     def __init__(self, servers: str, query_id: str, topic: str) -> None:
         group = f"_confluent-ksql-default_query_{query_id}"
@@ -84,11 +87,11 @@ class GroupProgress:
         self._partitions = [TopicPartition(topic, number) for number in found]
 
     def read(self) -> int:
-        """Records that are behind it."""
+        """Return the number of records that the query has read."""
         return sum(max(each.offset, 0) for each in self._consumer.committed(self._partitions, 30))
 
     def wait_for(self, records: int, timeout_s: float) -> list[tuple[float, int]]:
-        """Until so many are behind it: when how many were, each time that it was another number."""
+        """Wait until so many records are read, and return the time and the number after each change."""
         seen = [(time.monotonic(), self.read())]
         wait_until(lambda: self._grown(seen) >= records, timeout_s, f"{records} records are not read")
         return seen
@@ -104,7 +107,7 @@ class GroupProgress:
 
 
 def wait_until(holds: Callable[[], bool], timeout_s: float, trouble: str) -> None:
-    """Raises RuntimeError."""
+    """Wait for a condition. Raises RuntimeError at the timeout."""
     deadline_s = time.monotonic() + timeout_s
     while not holds():
         if time.monotonic() > deadline_s:

@@ -1,4 +1,4 @@
-"""Many statements at a steady rate: how long from a record's production to each of its results."""
+"""Many statements at a steady rate: the time from a record's production to each of its results."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _LAST_RESULTS_S: Final = 5.0
 
 
 def measure(server: Server, feed: Feed, statements: int, rate_per_s: int, seconds: float) -> dict[str, Any]:
-    """Latencies of the results of the second half, once all statements have read something."""
+    """Measure latencies of the second half's results, once all statements have read something."""
     feed.write(_FIRST_ORDERS)
     script = "\n".join(
         _KINDS[n % len(_KINDS)].format(n=n, price=80 + n % 10, part=n % 4) for n in range(statements)
@@ -65,11 +65,11 @@ def _wait_until_read(server: Server, statements: int, records: int) -> None:
 
 
 class _Listener:
-    """Reads what is committed to some topics, from now on."""
+    """A reader of what is committed to some topics from now on."""
 
     def __init__(self, servers: str, topics: list[str]) -> None:
         self.latencies_ms: list[tuple[float, float]] = []
-        """Of each result: the time of day at which it came, and its latency."""
+        """The wall-clock time at which each result arrived, and its latency."""
         settings = {"group.id": "listener", "isolation.level": "read_committed", "log_level": 0}
         self._consumer = Consumer({"bootstrap.servers": servers, **settings})
         partitions = [

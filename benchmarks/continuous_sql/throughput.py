@@ -1,4 +1,4 @@
-"""Records a second through one query that has a backlog."""
+"""Records per second through one query that has a backlog."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _SINKS: Final = {"filter": "FILTERED", "windowed count": "COUNTED", "stream-tabl
 
 
 def measure(server: Server, feed: Feed, records: int) -> dict[str, dict[str, Any]]:
-    """Of each kind, by name."""
+    """Measure each kind of statement, by name."""
     feed.write(records)
     return {name: _one(server, _SINKS[name], statement, feed.sent) for name, statement in _STATEMENTS.items()}
 
 
 def _one(server: Server, sink: str, statement: str, records: int) -> dict[str, Any]:
-    """The rate is that from the end of the first batch on: before that Spark warms up."""
+    """Measure one statement, with the rate from the end of the first batch on: Spark warms up before that."""
     began_s = time.monotonic()
     server.run(statement)
     progress = GroupProgress(server.servers, server.query_of(sink), ORDERS)

@@ -1,4 +1,4 @@
-"""`python -m side_by_side`: measure what is missing, then write the page.
+"""`python -m side_by_side`: measure the missing rows, then write the page.
 
 `run` measures the rows that are missing and writes the page, `report` only writes it, `list` names the rows.
 """
@@ -74,7 +74,7 @@ def _run(options: argparse.Namespace, rows: list[Row]) -> None:
     if options.again:
         results.forget(row.name for row in rows)
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # a thousand connections, a thousand partitions
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # for a thousand connections and partitions
     os.sched_setaffinity(0, {cores.client})
     only = options.only or [Penstock.name, Kafka.name]
     Comparison(rows, results, options.directory, cores, jars, options.scale, only, _say).run(options.rounds)

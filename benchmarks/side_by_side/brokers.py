@@ -20,7 +20,7 @@ START_TIMEOUT_S = 120
 STOP_TIMEOUT_S = 120
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
 
-# What both are told. Everything else is Kafka's default for both: above all, neither waits for the disk.
+# The settings of both. Everything else is Kafka's default for both: above all, neither waits for the disk.
 PROPERTIES: Mapping[str, str] = {
     "num.partitions": "1",
     "offsets.topic.replication.factor": "1",
@@ -29,11 +29,11 @@ PROPERTIES: Mapping[str, str] = {
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
     "group.initial.rebalance.delay.ms": "0",
-    "log.cleaner.backoff.ms": "1000",  # a row needn't wait 15 s for a cleaner to look
-    "log.segment.delete.delay.ms": "1000",  # a row's data is gone before the next one begins
+    "log.cleaner.backoff.ms": "1000",  # a row needn't wait 15 s for the cleaner's next check
+    "log.segment.delete.delay.ms": "1000",  # deletes a row's data before the next one begins
 }
 
-# bin/kafka-server-start.sh and bin/kafka-run-class.sh of the release: a fixed heap of 1 GiB, G1.
+# From bin/kafka-server-start.sh and bin/kafka-run-class.sh of the release: a fixed heap of 1 GiB, G1.
 JVM_HEAP = ("-Xmx1G", "-Xms1G")
 JVM_PERFORMANCE = (
     "-server",
@@ -51,16 +51,16 @@ class BrokerError(RuntimeError):
 
 
 class Stalls(NamedTuple):
-    """How long turns of the event loop took since the start, as the broker's own metric tells."""
+    """The long turns of the event loop since the start, from the broker's own metric."""
 
     max_ms: float
     over_10_ms: int
     queued: int
-    """Those of them that were long only because the node waited for a processor."""
+    """The number of those that were long only because the node waited for a processor."""
 
 
 class Place(NamedTuple):
-    """A node's number, and the addresses of all controllers in the order of theirs; none if it is alone."""
+    """A node's number, and the addresses of all controllers in the order of their numbers; none if alone."""
 
     node_id: int = 1
     controllers: tuple[str, ...] = ()
@@ -68,7 +68,7 @@ class Place(NamedTuple):
 
 ALONE = Place()
 
-# Beyond that for a node among several: what is internal is replicated as well.
+# Further settings of a node among several: internal topics are replicated as well.
 CLUSTER_PROPERTIES: Mapping[str, str] = {
     "offsets.topic.replication.factor": "3",
     "transaction.state.log.replication.factor": "3",
@@ -80,7 +80,7 @@ CLUSTER_PROPERTIES: Mapping[str, str] = {
 
 
 class Broker(ABC):
-    """One node on an empty directory. A context manager; `launched_s` is CLOCK_MONOTONIC at its launch."""
+    """One node on an empty directory. A context manager; `launched_s` is its launch on CLOCK_MONOTONIC."""
 
     name: str
 
@@ -109,47 +109,47 @@ class Broker(ABC):
 
     @abstractmethod
     def version(self) -> str:
-        """Release and runtime, for the report."""
+        """Return release and runtime, for the report."""
 
     @abstractmethod
     def command(self) -> list[str]:
-        """What runs the node in the foreground."""
+        """Return the command that runs the node in the foreground."""
 
     @abstractmethod
     def prepare(self) -> None:
-        """What has to be done on an empty directory, before the launch."""
+        """Prepare an empty directory before the launch."""
 
     def stalls(self) -> Stalls | None:
-        """None where the broker has no event loop to tell about."""
+        """Return the stalls, or None if the broker has no event loop that reports them."""
         return None
 
     def start(self) -> Self:
-        """Launch it and return once it accepts connections."""
+        """Launch the node and return once it accepts connections."""
         self.lay_out()
         self.launch()
         return self.await_port()
 
     def lay_out(self) -> None:
-        """Empty its directory, and prepare it."""
+        """Empty the node's directory and prepare it."""
         shutil.rmtree(self.directory, ignore_errors=True)
         self.directory.mkdir(parents=True)
         self.prepare()
 
     def launch(self) -> None:
-        """Start the process on the data that is there."""
+        """Start the process on the existing data."""
         with pinned(self._core), self._log_file.open("ab") as log:
             self.launched_s = time.monotonic()
             self._process = subprocess.Popen(self.command(), stdout=log, stderr=log, start_new_session=True)
 
     def kill(self) -> None:
-        """SIGKILL; its data stays."""
+        """Kill the process with SIGKILL; its data stays."""
         assert self._process is not None
         self._process.kill()
         self._process.wait()
         self._process = None
 
     def await_port(self) -> Self:
-        """Return once it accepts connections. Raises BrokerError."""
+        """Return once the node accepts connections. Raises BrokerError."""
         deadline = time.monotonic() + START_TIMEOUT_S
         while time.monotonic() < deadline and self.running():
             try:
@@ -161,7 +161,7 @@ class Broker(ABC):
         raise BrokerError(f"{self.name} did not start:\n{self.log_tail()}")
 
     def stop(self) -> None:
-        """End it and remove its data."""
+        """End the process and delete its data."""
         process, self._process = self._process, None
         if process is not None:
             process.terminate()
@@ -181,12 +181,12 @@ class Broker(ABC):
         self.stop()
 
     def write_properties(self, **extra: str) -> None:
-        """The node's `server.properties`: its `settings`, and *extra*."""
+        """Write the node's `server.properties`: its `settings`, and *extra*."""
         lines = [f"{name}={value}\n" for name, value in {**self.settings(), **extra}.items()]
         self.properties.write_text("".join(lines))
 
     def settings(self) -> dict[str, str]:
-        """What every KRaft node needs, `PROPERTIES`, and among several nodes `CLUSTER_PROPERTIES`."""
+        """Return what every KRaft node needs, `PROPERTIES`, and with several nodes `CLUSTER_PROPERTIES`."""
         controllers = self.place.controllers or (f"127.0.0.1:{free_port()}",)
         controller = controllers[self.place.node_id - 1]
         voters = [f"{node_id}@{address}" for node_id, address in enumerate(controllers, 1)]
@@ -207,7 +207,7 @@ class Broker(ABC):
 
 
 class Penstock(Broker):
-    """The node of the interpreter that runs this."""
+    """A Penstock node, run by the interpreter of this process."""
 
     name = "penstock"
 
@@ -264,14 +264,14 @@ class Kafka(Broker):
 
 
 def free_port() -> int:
-    """A port of 127.0.0.1 that nobody listens on now."""
+    """Return a port of 127.0.0.1 that is free now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
 def drop_from_page_cache(directory: Path) -> None:
-    """Let the kernel forget every file under *directory*, so that the next read comes from the disk."""
+    """Drop every file under *directory* from the page cache, so that the next read comes from the disk."""
     for path in directory.rglob("*"):
         if path.is_file():
             with path.open("rb") as file:

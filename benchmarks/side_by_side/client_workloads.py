@@ -1,4 +1,4 @@
-"""What rows do with ordinary clients: librdkafka and Kafka's own performance tools."""
+"""The work of rows with ordinary clients: librdkafka and Kafka's own performance tools."""
 
 import re
 import subprocess
@@ -14,7 +14,7 @@ PERCENTILES = re.compile(r"(\d+) ms 50th, \d+ ms 95th, (\d+) ms 99th, (\d+) ms 9
 
 @dataclass(frozen=True)
 class EndToEnd(Workload):
-    """librdkafka's producer to librdkafka's consumer at a fixed rate, each record timed."""
+    """From librdkafka's producer to its consumer at a fixed rate, with each record timed."""
 
     records_per_s: int = 1_000
     seconds: float = 10
@@ -57,7 +57,7 @@ class EndToEndBesideCold(ConsumeCold):
 
 @dataclass(frozen=True)
 class LibrdkafkaProduce(Workload):
-    """One librdkafka producer, flat out."""
+    """One librdkafka producer at full speed."""
 
     size_bytes: int
     records: int
@@ -75,7 +75,7 @@ class LibrdkafkaProduce(Workload):
 
 @dataclass(frozen=True)
 class ReadOnce(Workload):
-    """A topic of known records that a client reads from the beginning."""
+    """A topic with a known number of records that a client reads from the beginning."""
 
     size_bytes: int
     records: int
@@ -91,7 +91,7 @@ class ReadOnce(Workload):
 
 
 class LibrdkafkaConsume(ReadOnce):
-    """One librdkafka consumer, flat out."""
+    """One librdkafka consumer at full speed."""
 
     def act(self, session: Session, topic: str) -> Outcome:
         words = (session.broker.bootstrap, topic, session.scaled(self.records))
@@ -99,7 +99,7 @@ class LibrdkafkaConsume(ReadOnce):
 
 
 class JavaConsume(ReadOnce):
-    """`kafka-consumer-perf-test.sh`: one Java consumer; its time without the rebalance."""
+    """`kafka-consumer-perf-test.sh`: one Java consumer, timed without the rebalance."""
 
     def act(self, session: Session, topic: str) -> Outcome:
         count = session.scaled(self.records)
@@ -116,7 +116,7 @@ class JavaConsume(ReadOnce):
 
 @dataclass(frozen=True)
 class JavaProduce(Workload):
-    """`kafka-producer-perf-test.sh` with the producer's defaults (acks=all, idempotent), flat out."""
+    """`kafka-producer-perf-test.sh` with the producer's defaults (acks=all, idempotent), at full speed."""
 
     size_bytes: int
     records: int

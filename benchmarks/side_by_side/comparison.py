@@ -1,4 +1,4 @@
-"""The rounds: both brokers in turn, started fresh, warmed up, taken through the rows that are missing."""
+"""The rounds: both brokers in turn are started fresh, warmed up, and measured on the missing rows."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -28,12 +28,12 @@ WARM_UP = (
 
 @dataclass(frozen=True)
 class Comparison:
-    """What to run, where, and where the figures go.
+    """The rows to measure, the place to run them, and the file for the figures.
 
     Args:
-        directory: on the disk to measure; prepared batches and the brokers' data lie there.
+        directory: on the disk to measure; holds prepared batches and the brokers' data.
         only: names of brokers; both by default.
-        say: takes one line of progress.
+        say: prints one line of progress.
     """
 
     rows: Sequence[Row]
@@ -46,7 +46,7 @@ class Comparison:
     say: Callable[[str], None]
 
     def run(self, rounds: int) -> None:
-        """Every round up to *rounds* that isn't complete."""
+        """Run every incomplete round up to *rounds*."""
         for round_ in range(1, rounds + 1):
             for name in BROKERS if round_ % 2 else reversed(BROKERS):
                 if name in self.only:
@@ -56,11 +56,11 @@ class Comparison:
         missing: Sequence[Row] = [
             row for row in self.rows if not self.results.measured(row.name, name, round_)
         ]
-        while missing:  # a second time where a broker died
+        while missing:  # repeats if a broker died
             missing = self._session(name, round_, missing)
 
     def _session(self, name: str, round_: int, rows: Sequence[Row]) -> Sequence[Row]:
-        """Run *rows* on a new broker; those that are left when it has died."""
+        """Run *rows* on a new broker, and return those that are left if it has died."""
         broker = make_broker(name, self.directory, self.cores, self.jars)
         loadgen = Loadgen()
         try:
@@ -103,7 +103,7 @@ class Comparison:
 
 
 def make_broker(name: str, directory: Path, cores: Cores, jars: Path) -> Broker:
-    """A broker that has not been started."""
+    """Return a broker that is not started yet."""
     place = directory / name
     if name == Penstock.name:
         return Penstock(place, cores.broker)

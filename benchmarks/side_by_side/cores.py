@@ -1,4 +1,4 @@
-"""Which core a process may use, and how busy a core was (Linux)."""
+"""The core that a process may use, and the load of a core (Linux)."""
 
 import os
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ _IDLE, _IOWAIT, _STEAL, _GUEST = 3, 4, 7, 8
 
 
 class Cores(NamedTuple):
-    """The broker's core, and the one for all clients and the harness."""
+    """The broker's core, and the core of all clients and the harness."""
 
     broker: int
     client: int
@@ -19,7 +19,7 @@ class Cores(NamedTuple):
 
 @contextmanager
 def pinned(core: int) -> Iterator[None]:
-    """What is started within runs on *core* alone, with all its threads."""
+    """Run processes started in the block on *core* alone, with all their threads."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {core})
     try:
@@ -29,7 +29,7 @@ def pinned(core: int) -> Iterator[None]:
 
 
 def busy_s(core: int) -> float:
-    """Seconds since boot that *core* worked, whoever for: the kernel's threads and interrupts count."""
+    """Seconds since boot that *core* was busy, including the kernel's threads and interrupts."""
     line = next(
         text for text in Path("/proc/stat").read_text().splitlines() if text.startswith(f"cpu{core} ")
     )

@@ -9,7 +9,7 @@ from penstock.protocol.compression import Codec
 from penstock.protocol.records import Record, encode_batch
 
 BATCH_BYTES = 16 * 1024  # the Java producer's batch.size
-DISTINCT_BYTES = 4 << 20  # more than a core's caches hold, so that no broker meets the same bytes warm
+DISTINCT_BYTES = 4 << 20  # more than a core's caches hold, so that no broker finds the bytes in a cache
 DISTINCT_MAX = 4096
 WORDS = tuple(f"{name}{number}" for name in ("origin", "carrier", "delay", "gate") for number in range(64))
 
@@ -19,11 +19,11 @@ class Data:
     """Records of one size, in batches of about `BATCH_BYTES` before compression.
 
     Args:
-        size_bytes: of each value.
-        codec: what the batches are compressed with. Values are random bytes without one, else text
-            that shrinks to about a third.
-        records_per_batch: instead of as many as fill a batch.
-        keys: that many, in random order, each once in the file; 0 for records without keys.
+        size_bytes: the size of each value.
+        codec: the compression of the batches. Values are random bytes without one, else text that
+            shrinks to about a third.
+        records_per_batch: replaces the number that fills a batch.
+        keys: the number of keys, each once in the file, in random order; 0 for records without keys.
     """
 
     size_bytes: int
@@ -33,11 +33,11 @@ class Data:
 
     @property
     def per_batch(self) -> int:
-        """Records in one batch."""
+        """The number of records in one batch."""
         return self.records_per_batch or max(1, BATCH_BYTES // (self.size_bytes + 8))
 
     def file(self, directory: Path) -> Path:
-        """The batches, one after the other; written on first use."""
+        """Return the file of concatenated batches, which the first call writes."""
         name = f"batches-{self.size_bytes}-{self.codec.name.lower()}-{self.per_batch}-{self.keys}"
         path = directory / name
         if not path.exists():

@@ -10,7 +10,7 @@ from side_by_side.session import Measurement
 OURS, THEIRS = "penstock", "kafka"
 BUSY_ENOUGH = 0.9
 OWN_SHARE = 0.65
-"""Of a busy core's time at least this is its process's own; kernel threads and interrupts take some."""
+"""The least share of a busy core's time for its own process; kernel threads and interrupts take some."""
 
 Figure = Callable[[Measurement], float | None]
 
@@ -25,7 +25,7 @@ class Spread:
 
 
 def spread(values: Iterable[float | None]) -> Spread | None:
-    """None if no round has the figure."""
+    """The spread of a figure, or None if no round has it."""
     known = [value for value in values if value is not None]
     return Spread(statistics.median(known), min(known), max(known)) if known else None
 
@@ -42,14 +42,14 @@ class RowRuns:
         return [run.measurement for run in self._runs if run.broker == broker and run.measurement is not None]
 
     def error(self, broker: str) -> str | None:
-        """Why a run has no measurement."""
+        """The reason why a run has no measurement."""
         return next((run.error for run in reversed(self._runs) if run.broker == broker and run.error), None)
 
     def spread(self, broker: str, figure: Figure) -> Spread | None:
         return spread(figure(measurement) for measurement in self.of(broker))
 
     def busy(self, broker: str) -> bool:
-        """Whether its core was the limit, and no stranger had it."""
+        """Whether the broker's core was the limit, and no other process used it."""
         core = self.spread(broker, lambda measurement: measurement.core_busy)
         own = self.spread(broker, lambda measurement: measurement.broker_busy)
         if core is None or own is None:
@@ -57,7 +57,7 @@ class RowRuns:
         return core.median >= BUSY_ENOUGH and own.median >= OWN_SHARE * core.median
 
     def ahead(self, figure: Figure, *, less_is_better: bool = False) -> Spread | None:
-        """How many times better Penstock's figure is than Apache Kafka's of the same round."""
+        """Return how many times better Penstock's figure is than Apache Kafka's of the same round."""
         measured = {
             (run.broker, run.round): run.measurement for run in self._runs if run.measurement is not None
         }

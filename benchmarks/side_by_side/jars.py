@@ -9,30 +9,33 @@ from penstock.protocol.api_keys import TARGET_RELEASE
 
 POMS = Path(__file__).parents[2] / "tests" / "clients"
 SPARK_CONNECTOR = "4.2.0"
-"""Its newest release on Maven Central when this was written; it runs on Spark 4.3."""
+"""The newest release on Maven Central when this was written; it runs on Spark 4.3."""
 FETCH_TIMEOUT_S = 600
 
 
 class JarsUnavailable(RuntimeError):
-    """Apache Kafka cannot be had or run here; the message says why."""
+    """Apache Kafka cannot be fetched or run here; the message says why."""
 
 
 def cache_root() -> Path:
-    """Where fetched jars live between runs, shared with the tests; PENSTOCK_TEST_CACHE moves it."""
+    """The directory of jars kept between runs and shared with the tests; PENSTOCK_TEST_CACHE moves it."""
     return Path(os.environ.get("PENSTOCK_TEST_CACHE", Path.home() / ".cache" / "penstock"))
 
 
 def kafka_jars() -> Path:
-    """The directory with the server, the tools and all that they depend on.
+    """Return the directory with the server, the tools and all their dependencies.
 
     Raises:
-        JarsUnavailable: Java or Maven is missing, or Maven Central is out of reach.
+        JarsUnavailable: Java or Maven is missing, or Maven Central is not reachable.
     """
     return _fetched("Apache Kafka", POMS / "kafka_pom.xml", f"kafka-{TARGET_RELEASE}")
 
 
 def spark_connector_jars() -> list[Path]:
-    """Spark's own Kafka connector and what it needs beside Spark's jars. Raises JarsUnavailable."""
+    """Return Spark's own Kafka connector with its dependencies beyond Spark's jars.
+
+    Raises JarsUnavailable.
+    """
     directory = _fetched(
         "Spark's Kafka connector", POMS / "spark_kafka_pom.xml", f"spark-kafka-{SPARK_CONNECTOR}"
     )

@@ -1,4 +1,4 @@
-"""What the figures were taken on; nothing that names the machine."""
+"""The machine on which the figures were measured, without anything that identifies it."""
 
 import os
 import platform
@@ -13,7 +13,7 @@ from side_by_side.cores import Cores
 
 
 def describe(directory: Path, cores: Cores, brokers: list[Broker]) -> dict[str, str]:
-    """Machine, disk under *directory*, and versions."""
+    """Describe the machine, the disk of *directory*, and the versions."""
     return {
         **hardware(directory),
         "cores": f"{os.cpu_count()}; the broker on core {cores.broker}, clients on core {cores.client}",
@@ -23,7 +23,7 @@ def describe(directory: Path, cores: Cores, brokers: list[Broker]) -> dict[str, 
 
 
 def hardware(directory: Path) -> dict[str, str]:
-    """Processor, memory, kernel, and the file system of *directory*."""
+    """Describe the processor, memory, kernel, and the file system of *directory*."""
     memory_kib = int(_first(r"MemTotal:\s+(\d+)", Path("/proc/meminfo").read_text()))
     return {
         "processor": _first(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text()),
@@ -34,7 +34,7 @@ def hardware(directory: Path) -> dict[str, str]:
 
 
 def file_system(directory: Path) -> str:
-    """The type of the mount that holds *directory*."""
+    """Return the type of the mount that holds *directory*."""
     path = directory.resolve()
     mounts = [line.split()[1:3] for line in Path("/proc/mounts").read_text().splitlines()]
     holding = [(mount, kind) for mount, kind in mounts if path.is_relative_to(mount)]

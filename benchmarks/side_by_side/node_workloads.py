@@ -1,4 +1,4 @@
-"""What a node costs by itself: its start, and what lies idle on it."""
+"""The cost of a node by itself: its start, and idle connections and partitions."""
 
 import subprocess
 import time
@@ -32,7 +32,7 @@ def start_and_first_acknowledgement(broker: Broker, loadgen: Loadgen) -> Measure
 
 @dataclass(frozen=True)
 class IdleConnections:
-    """Clients that have said hello and then say nothing."""
+    """Clients that open a connection with ApiVersions and then stay idle."""
 
     count: int
 
@@ -51,7 +51,7 @@ class IdleConnections:
 
 @dataclass(frozen=True)
 class IdlePartitions:
-    """Partitions that nobody writes to. The time is that of their creation, 200 at a time."""
+    """Partitions that receive no records. The measured time is that of their creation, 200 at a time."""
 
     count: int
 

@@ -1,4 +1,4 @@
-"""`docs/benchmarks.md` from the results."""
+"""Write `docs/benchmarks.md` from the results."""
 
 from collections.abc import Callable
 
@@ -57,7 +57,7 @@ Central or jars fetched before.
 
 
 def render(results: Results) -> str:
-    """The page. Rows that nobody has measured are left out."""
+    """Return the page, without rows that were never measured."""
     told = ", ".join(f"`{name}={value}`" for name, value in PROPERTIES.items())
     parts = [
         HEAD.format(busy=BUSY_ENOUGH, own=OWN_SHARE, heap=" ".join(JVM_HEAP), properties=told),
@@ -87,7 +87,7 @@ def machine_table(results: Results) -> str:
     return "\n".join(["## The machine", "", "| | |", "| --- | --- |", *lines, "", note, ""])
 
 
-# --- what it comes to ---
+# --- the summary ---
 
 
 def _summary(rows: list[RowRuns], results: Results) -> str:
@@ -112,7 +112,7 @@ def _summary(rows: list[RowRuns], results: Results) -> str:
 def _standing(
     what: str, rows: list[RowRuns], ratio: Callable[[RowRuns], Spread | None], *, paced: bool = False
 ) -> list[str]:
-    """`paced`: the ratio says something of the brokers only where it was Penstock that set the pace."""
+    """Summarize the ratios; with `paced` they only compare brokers if Penstock set the pace."""
     ratios = [(runs, found.median) for runs in rows if (found := ratio(runs)) is not None]
     if not ratios:
         return []
@@ -216,7 +216,7 @@ def cell(figure: Spread | None, form: Callable[[float], str], *, with_range: boo
 
 
 def count(value: float) -> str:
-    """Three digits that matter, in thousands or millions where that is shorter."""
+    """Format three significant digits, in thousands or millions if that is shorter."""
     if value >= 1e6:
         return f"{value / 1e6:.2f} M"
     return f"{value / 1e3:,.0f} k" if value >= 10_000 else f"{value:,.0f}"

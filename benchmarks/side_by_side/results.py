@@ -1,4 +1,4 @@
-"""What has been measured so far, in one JSON file: a run that was interrupted goes on where it stopped."""
+"""All measurements so far, in one JSON file: an interrupted run continues where it stopped."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -13,7 +13,7 @@ DIGITS = 5
 
 @dataclass(frozen=True)
 class Run:
-    """One row on one broker in one round: measured, or why it could not be."""
+    """One row on one broker in one round, with its measurement or the reason why there is none."""
 
     row: str
     broker: str
@@ -24,7 +24,7 @@ class Run:
 
 
 class AnotherMachine(RuntimeError):
-    """Stored results cannot be gone on with here; the message says what differs."""
+    """This machine cannot continue the stored results; the message says what differs."""
 
 
 class Results:
@@ -37,13 +37,13 @@ class Results:
 
     @classmethod
     def load(cls, path: Path) -> "Results":
-        """Raises FileNotFoundError if nothing has been measured."""
+        """Load the stored results. Raises FileNotFoundError if nothing has been measured."""
         stored = json.loads(path.read_text())
         return cls(path, stored["machine"], [_run(entry) for entry in stored["runs"]])
 
     @classmethod
     def for_machine(cls, path: Path, machine: Mapping[str, str]) -> "Results":
-        """The stored results, if they are this machine's; none yet where nothing is stored.
+        """Return the stored results if they are this machine's, or empty ones if nothing is stored.
 
         Raises AnotherMachine.
         """
@@ -60,7 +60,7 @@ class Results:
         return stored
 
     def measured(self, row: str, broker: str, round_: int) -> bool:
-        """Whether it need not be run again; a run that failed must be."""
+        """Whether the run need not be repeated; a failed one must be."""
         return any(
             (run.row, run.broker, run.round) == (row, broker, round_) and run.measurement is not None
             for run in self.runs
@@ -78,7 +78,7 @@ class Results:
         self.runs = [run for run in self.runs if run.row not in unwanted]
 
     def save(self) -> None:
-        """Write the file, a run a line, so that changes can be read."""
+        """Write the file with one run per line, so that changes are readable."""
         lines = ",\n".join("  " + json.dumps(_entry(run)) for run in self.runs)
         text = f'{{\n "machine": {json.dumps(self.machine, indent=2)},\n "runs": [\n{lines}\n ]\n}}\n'
         unfinished = self.path.with_suffix(".part")

@@ -1,4 +1,4 @@
-"""The rows of the comparison, in the order of the report. One thing changes at a time around a middle row."""
+"""The rows of the comparison, in the order of the report. Each varies one property of a middle row."""
 
 from collections.abc import Iterator
 from typing import NamedTuple, Protocol
@@ -30,7 +30,7 @@ COMPACT = (
 
 
 class Measurable(Protocol):
-    """A workload, or what else a node can be asked."""
+    """A workload, or another measurement of a node."""
 
     def run(self, session: Session) -> Measurement: ...
 
@@ -44,7 +44,7 @@ class Row(NamedTuple):
 
 
 def all_rows() -> list[Row]:
-    """Every row but the start, which each round measures as it launches a broker."""
+    """Return every row but the start, which each round measures when it launches a broker."""
     return [
         *_produce(),
         *_consume(),

@@ -1,4 +1,4 @@
-"""One run of one broker: topics, clients on their own core, and what is read off around each command."""
+"""One run of one broker: topics, clients on their own core, and the measurements around each command."""
 
 import json
 import os
@@ -27,21 +27,21 @@ RUN_TIMEOUT_S = 600
 TOPIC_TIMEOUT_S = 60
 
 Configs = tuple[tuple[str, str], ...]
-"""Names and values; hashable, as a row is."""
+"""Names and values; hashable, because rows are."""
 
 
 class RunFailed(RuntimeError):
-    """A client or the broker failed within a row; the message says how."""
+    """A client or the broker failed within a row; the message describes the failure."""
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """What one run of one row showed; None where it does not apply.
+    """The results of one run of one row; None means not applicable.
 
-    `mb` counts the bytes of values, whatever they were compressed to. `broker_busy` and
-    `broker_cpu_s` are of the broker's process, `core_busy` is of its core, the kernel's work on it included.
-    `worst_stall_ms` is the loop's worst since the node's start, `stalls_over_10_ms` those of this row,
-    `queued_stalls` those of them in which the node waited for a processor and did not take 10 ms otherwise.
+    `mb` counts the bytes of values before compression. `broker_busy` and `broker_cpu_s` are those of the
+    broker's process; `core_busy` is that of its core, including the kernel's work on it. `worst_stall_ms` is
+    the loop's worst since the node's start, `stalls_over_10_ms` counts those of this row, and `queued_stalls`
+    those of them in which the node waited for a processor and did not take 10 ms otherwise.
     """
 
     seconds: float
@@ -62,7 +62,7 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a client says about its run."""
+    """The results that a client reports about its run."""
 
     seconds: float
     records: int
@@ -73,11 +73,11 @@ class Outcome:
 
 
 class Session:
-    """A running broker and the clients that rows drive it with.
+    """A running broker and the clients with which rows load it.
 
     Args:
-        wireload: the built raw client. scale: multiplies what rows send and read.
-        jars: Apache Kafka's, for its tools. cache: where prepared batches live.
+        wireload: the built raw client. scale: multiplies the amounts that rows send and read.
+        jars: Apache Kafka's, for its tools. cache: the directory of prepared batches.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class Session:
     # --- topics ---
 
     def create_topic(self, partitions: int = 1, config: Configs = ()) -> str:
-        """A new topic; its name."""
+        """Create a topic and return its name."""
         self._topics += 1
         name = f"row-{self._topics}"
         topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config=dict(config))
@@ -121,24 +121,24 @@ class Session:
         self._admin.incremental_alter_configs([resource])[resource].result(TOPIC_TIMEOUT_S)
 
     def delete_topic(self, topic: str) -> None:
-        """Return when its files are gone, and with them the pages that would still have to be written."""
+        """Delete a topic, and return when its files are gone, together with their unwritten pages."""
         self._admin.delete_topics([topic])[topic].result(TOPIC_TIMEOUT_S)
         self._await(lambda: not self._directories(topic), f"{topic} to leave the disk")
 
     def settle(self) -> None:
-        """Let the disk finish what earlier rows began."""
+        """Let the disk finish the writes of earlier rows."""
         os.sync()
         time.sleep(0.2)
 
     def log_bytes(self, topic: str) -> int:
-        """Size of the topic's segments now."""
+        """Return the current size of the topic's segments."""
         total = 0
         for directory in self._directories(topic):
             for segment in directory.glob("*.log"):
                 try:
                     total += segment.stat().st_size
                 except FileNotFoundError:
-                    continue  # replaced by the cleaner meanwhile
+                    continue  # the cleaner has just replaced it
         return total
 
     def _directories(self, topic: str) -> list[Path]:
@@ -159,17 +159,17 @@ class Session:
         return data.file(self._cache)
 
     def wireload(self, mode: str, topic: str, **options: object) -> list[str]:
-        """The raw client's command line; see the top of `wireload.c`."""
+        """Return the raw client's command line; see the top of `wireload.c`."""
         words = [str(self._wireload), mode, "127.0.0.1", str(self.broker.port), topic]
         return [*words, *(f"{name}={value}" for name, value in options.items())]
 
     def java(self, tool: str, *words: object) -> list[str]:
-        """The command line of one of Kafka's tools."""
+        """Return the command line of one of Kafka's tools."""
         options = ("-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-Xmx512M", "-cp", f"{self.jars}/*")
         return ["java", *options, f"org.apache.kafka.tools.{tool}", *map(str, words)]
 
     def fill(self, topic: str, data: Data, payload_bytes: float, partitions: int = 1) -> int:
-        """Produce at least that many bytes of values, unmeasured; how many bytes of batches it were."""
+        """Produce at least that many bytes of values, unmeasured, and return the bytes of the batches."""
         per_request = min(partitions, 16)
         requests = int(payload_bytes / (data.per_batch * data.size_bytes * per_request)) + 1
         command = self.wireload(
@@ -184,7 +184,7 @@ class Session:
         return int(json.loads(self.run(command))["bytes"])
 
     def run(self, command: Sequence[str]) -> str:
-        """A command to its end; what it prints."""
+        """Run a command to its end and return its output."""
         done = subprocess.run(command, capture_output=True, text=True, timeout=RUN_TIMEOUT_S, check=False)
         if done.returncode != 0 or not done.stdout.strip():
             output = f"{done.stdout[-500:].strip()} {done.stderr[-1500:].strip()}"
@@ -194,10 +194,10 @@ class Session:
     # --- measuring ---
 
     def measured(self, action: Callable[[], Outcome], value_bytes: int | None) -> Measurement:
-        """What the broker spent while *action* ran.
+        """Measure the broker's cost while *action* runs.
 
         Args:
-            value_bytes: of each record; None where megabytes mean nothing.
+            value_bytes: the size of each record's value; None if megabytes have no meaning.
         """
         stalls_before = self.broker.stalls()
         cost_before, busy_before, began_s = (

@@ -1,4 +1,4 @@
-"""`penstock start --brokers N`: what more nodes of one command add on this machine's cores."""
+"""`penstock start --brokers N`: the gain from more nodes of one command on this machine's cores."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ START_WITHIN_S = 60
 CONNECTIONS = 4
 PAYLOAD_BYTES = 3e9
 PARTITIONS = 4
-"""Of each node."""
+"""The number of partitions of each node."""
 
 
 def name_of(count: int) -> str:
-    """The row's name."""
+    """Return the row's name."""
     return f"--brokers {count}"
 
 
 def run(count: int, directory: Path, bench: Bench) -> Figures:
-    """Each node leads partitions without other replicas, and has its own client; nothing is pinned."""
+    """Measure nodes that lead partitions without other replicas, each with its own client; none is pinned."""
     data = Data(1024)
     with _started(count, directory) as (pid, addresses):
         topics = _create_topics(addresses)
-        _load(addresses, topics, data, bench, 0.1)  # what comes first is not counted
+        _load(addresses, topics, data, bench, 0.1)  # a warm-up that is not counted
         before_s = _cpu_s(pid)
         began_s = time.monotonic()
         printed = _load(addresses, topics, data, bench, 1)
@@ -55,7 +55,7 @@ def run(count: int, directory: Path, bench: Bench) -> Figures:
 
 @contextmanager
 def _started(count: int, directory: Path) -> Iterator[tuple[int, list[str]]]:
-    """The supervisor's process id and the nodes' addresses."""
+    """Yield the supervisor's process id and the nodes' addresses."""
     shutil.rmtree(directory, ignore_errors=True)
     words = ["start", "--brokers", str(count), "--data-dir", str(directory)]
     command = [sys.executable, "-m", "penstock", *words, "--listen", "127.0.0.1:0"]
@@ -74,7 +74,7 @@ def _started(count: int, directory: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def _create_topics(addresses: list[str]) -> list[str]:
-    """One for each node, which leads it alone."""
+    """Create one topic for each node, which leads it alone."""
     admin = AdminClient({"bootstrap.servers": ",".join(addresses), "log_level": 0})
     ids = sorted(admin.list_topics(timeout=30).brokers)
     topics = [
@@ -82,14 +82,14 @@ def _create_topics(addresses: list[str]) -> list[str]:
     ]
     for created in admin.create_topics(topics).values():
         created.result(60)
-    time.sleep(1)  # each leader has heard of it
+    time.sleep(1)  # lets each leader learn of its topic
     return [topic.topic for topic in topics]
 
 
 def _load(
     addresses: list[str], topics: list[str], data: Data, bench: Bench, share: float
 ) -> list[dict[str, float]]:
-    """A raw client for each node, all at once."""
+    """Run a raw client for each node, all at once."""
     per_request_bytes = data.per_batch * data.size_bytes * PARTITIONS
     requests = max(50, int(bench.scale * share * PAYLOAD_BYTES / len(addresses) / per_request_bytes))
     clients = []
@@ -115,6 +115,6 @@ def _load(
 
 
 def _cpu_s(pid: int) -> float:
-    """Of a process and all its descendants that run."""
+    """The processor time of a process and all its running descendants."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     return process_cost(pid).cpu_seconds + sum(_cpu_s(int(child)) for child in children)

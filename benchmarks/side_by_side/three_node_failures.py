@@ -1,4 +1,4 @@
-"""How long a failure is felt on three nodes, and what many partitions cost them."""
+"""How long clients notice a failure on three nodes, and what many partitions cost these."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ CLIENT = {
     "reconnect.backoff.max.ms": 100,
     "log_level": 0,
 }
-"""A client that asks anew often: what is measured is the cluster's time."""
+"""A client that retries often, so that the cluster's time is measured."""
 ASKS_ANEW_OFTEN = {"retry.backoff.ms": "20", "retry.backoff.max.ms": "100"}
-"""The same of Penstock's own client, which asks at once where librdkafka waits for the next full second."""
+"""The same for our own client, which asks at once where librdkafka waits for the next full second."""
 
 
 def rows() -> Iterator[Row]:
-    """In the order of the table."""
+    """Yield the rows in the order of the table."""
     yield Row("a leader is killed", partial(_kill, kills_controller=False))
     yield Row("the active controller is killed", partial(_kill, kills_controller=True))
     yield Row("1,000 partitions", _many_partitions)
 
 
 def _kill(nodes: ThreeNodes, bench: Bench, *, kills_controller: bool) -> Figures:
-    """From the last acknowledgement before to the first one after, where that took longest."""
+    """Measure the longest time from the last acknowledgement before the failure to the next one."""
     active = nodes.controller()
     victim = active if kills_controller else next(n for n in sorted(nodes.nodes) if n != active)
     topic = f"steady-{time.monotonic_ns()}"
@@ -65,7 +65,7 @@ def _kill(nodes: ThreeNodes, bench: Bench, *, kills_controller: bool) -> Figures
 
 
 class _Steady:
-    """Sends to every partition of a topic all the time, acks=all, and keeps when each was acknowledged."""
+    """Sends continuously to every partition of a topic, acks=all, and records when each was acknowledged."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self._producer = Producer({**CLIENT, "bootstrap.servers": bootstrap, "enable.idempotence": True})
@@ -90,7 +90,7 @@ class _Steady:
             self._acknowledged_at_s[partition].append(time.monotonic())
 
     def await_all_after(self, moment_s: float) -> None:
-        """Until each partition that stood still has been acknowledged something again, and a second more."""
+        """Wait until each partition has acknowledged a record again, and a second more."""
         deadline = time.monotonic() + FAILURE_FELT_MAX_S
         while not all(moments and moments[-1] > moment_s + 1 for moments in self._acknowledged_at_s):
             if time.monotonic() > deadline:
@@ -112,7 +112,7 @@ class _Steady:
 
 
 def _many_partitions(nodes: ThreeNodes, bench: Bench) -> Figures:
-    """Idle processor time of each node; then one dies, and all it led is led by others."""
+    """Measure each node's idle processor time; then kill one, until other nodes lead all its partitions."""
     topic = f"many-{time.monotonic_ns()}"
     nodes.create_topic(topic, PARTITIONS)
     time.sleep(3)

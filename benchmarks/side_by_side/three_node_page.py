@@ -1,4 +1,4 @@
-"""`python -m side_by_side.three_node_page`: three nodes of each, in turn; a part of docs/benchmarks.md."""
+"""`python -m side_by_side.three_node_page`: three nodes of each, in turn, for part of docs/benchmarks.md."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FAILURES = (RunFailed, BrokerError, subprocess.TimeoutExpired)
 
 def main() -> int:
     options = _options()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # with the nodes stopped
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the nodes are stopped
     if options.render_only:
         results = ThreeNodeResults.read(options.results)
     else:
@@ -64,10 +64,10 @@ def _options() -> argparse.Namespace:
 
 
 class Comparison:
-    """Every row in every round, the order of the two changing from round to round.
+    """Every row in every round; the order of the two sides alternates from round to round.
 
     Raises:
-        JarsUnavailable, BuildError: something that is needed is not there.
+        JarsUnavailable, BuildError: a requirement is missing.
     """
 
     def __init__(self, options: argparse.Namespace) -> None:
@@ -120,7 +120,7 @@ class Comparison:
             os.sched_setaffinity(0, before)
 
     def _measure(self, nodes: ThreeNodes, row: Row, round_: int) -> None:
-        os.sync()  # the disk is done with what came before
+        os.sync()  # otherwise this row would pay for the disk writes of earlier ones
         try:
             self._note(row.name, nodes.name, round_, row.run(nodes, self._bench))
         except FAILURES as error:

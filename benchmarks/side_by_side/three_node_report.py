@@ -1,4 +1,4 @@
-"""The part of docs/benchmarks.md that tells of three nodes, from the results."""
+"""Write the part of docs/benchmarks.md about three nodes from the results."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from side_by_side.three_node_results import ThreeNodeResults
 
 WRITER = "make bench-cluster"
 WIDE = 1.05
-"""A range that is narrower is not worth telling."""
+"""The ratio from which a range is wide enough to be shown."""
 
 
 class Column(NamedTuple):
     name: str
     form: str
     ratio: str = ""
-    """The heading of how many times better it is; none where that is not told."""
+    """The heading of how many times better Penstock's figure is; "" if that is not shown."""
     more_is_better: bool = False
 
 
@@ -79,7 +79,7 @@ and its client leave idle, and what the processor time of further nodes is.
 
 
 def render(results: ThreeNodeResults) -> str:
-    """The part. Rows that nobody has measured are left out."""
+    """Return this part of the page, without rows that were never measured."""
     told = ", ".join(f"`{name}={value}`" for name, value in CLUSTER_PROPERTIES.items())
     parts = [HEAD.format(properties=told), _machine(results)]
     several = [row for row in results.rows() if row.startswith("--brokers")]

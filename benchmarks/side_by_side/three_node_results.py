@@ -1,4 +1,4 @@
-"""The figures of three nodes, kept between the measurement and the page."""
+"""The figures of three nodes, stored between the measurement and the page."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ Figures = Mapping[str, float]
 
 @dataclass
 class ThreeNodeResults:
-    """What each row showed, by side and round. `scale` multiplies what the rows send."""
+    """The figures of each row, by side and round. `scale` multiplies the amounts that the rows send."""
 
     machine: dict[str, str]
     scale: float
     runs: list[dict[str, object]] = field(default_factory=list)
-    """Each with `row`, `side`, `round` and `figures`."""
+    """The runs, each with `row`, `side`, `round` and `figures`."""
 
     @classmethod
     def read(cls, file: Path) -> ThreeNodeResults:
@@ -43,7 +43,7 @@ class ThreeNodeResults:
         return spread(self._of(row, side, figure).values())
 
     def ahead(self, row: str, figure: str, *, more_is_better: bool) -> Spread | None:
-        """How many times better Penstock's figure is than Apache Kafka's of the same round."""
+        """Return how many times better Penstock's figure is than Apache Kafka's of the same round."""
         ours, theirs = self._of(row, OURS, figure), self._of(row, THEIRS, figure)
         both = [(ours[round_], theirs[round_]) for round_ in ours if round_ in theirs]
         if more_is_better:

@@ -1,4 +1,4 @@
-"""What is measured on three nodes: what replication costs, how long an acknowledgement of all takes."""
+"""The measurements on three nodes: the cost of replication, and the time of an acknowledgement by all."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ LEADER = 1
 PARTITIONS = 8
 CONNECTIONS = 4
 PACED_S = 10
-"""How long a row at a fixed rate takes, whatever the scale: its last percentiles need requests."""
+"""The duration of a row at a fixed rate, whatever the scale: its last percentiles need requests."""
 SERVED_WITHIN_S = 20
 WARM_UP_SCALE = 0.3
-"""Less only where the rows are so small that they are to show nothing but that they run."""
+"""The scale of a warm-up, lower only if the rows are so small that they just check that everything runs."""
 
 Figures = dict[str, float]
-"""By their names in the tables; NaN-free, what does not apply is left out."""
+"""Figures by their names in the tables, without NaN: a figure that does not apply is omitted."""
 
 
 class Bench(NamedTuple):
-    """What rows need beside the nodes: the built raw client, prepared batches, how much of everything."""
+    """The resources of rows beside the nodes: the built raw client, prepared batches, and the scale."""
 
     wireload: Path
     cache: Path
@@ -44,7 +44,7 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class Load:
-    """What the raw client sends. `rate` is in requests per second, 0 for as fast as it goes."""
+    """The load that the raw client sends. `rate` is in requests per second; 0 means as fast as possible."""
 
     data: Data
     payload_bytes: float
@@ -65,7 +65,7 @@ ONE_RECORD = Data(100, records_per_batch=1)
 
 
 def rows() -> list[Row]:
-    """In the order of the table."""
+    """Return the rows in the order of the table."""
     acks = (("1", 1), ("all", -1))
     return [
         *(
@@ -96,7 +96,7 @@ def rows() -> list[Row]:
 
 
 def warm_up(nodes: ThreeNodes, bench: Bench) -> None:
-    """Some seconds of what is measured later, so that a JVM has compiled it. Figures of it count nowhere."""
+    """Run the later measurements for some seconds, uncounted, so that a JVM has compiled the code."""
     most = Bench(bench.wireload, bench.cache, max(bench.scale, min(3 * bench.scale, WARM_UP_SCALE)))
     for load in (Load(MIDDLE, 1.5e9, -1), Load(SMALL, 1e9, 1), Load(ONE_RECORD, 1e7, -1, per_request=1)):
         _produce(load, nodes, most)
@@ -104,21 +104,23 @@ def warm_up(nodes: ThreeNodes, bench: Bench) -> None:
 
 
 def _produce(load: Load, nodes: ThreeNodes, bench: Bench) -> Figures:
-    """The raw client and one leader of 8 partitions, two followers. Processor time is that of all nodes, from
-    the first request until the followers have everything."""
+    """Measure the raw client with one leader of 8 partitions and two followers.
+
+    Processor time is that of all nodes, from the first request until the followers have everything.
+    """
     topic = _new_topic(nodes, bench)
     before = nodes.cpu_s()
     printed = _send(load, nodes, bench, topic)
     nodes.await_same_size(topic)
     figures = _figures(printed, before, nodes)
     if load.rate:
-        figures.pop("records/s")  # it is the client's
+        figures.pop("records/s")  # the client determines it
     nodes.delete_topic(topic)
     return figures
 
 
 def _consume(nodes: ThreeNodes, bench: Bench) -> Figures:
-    """What the leader's page cache holds, round and round."""
+    """Measure repeated reads of data in the leader's page cache."""
     topic = _new_topic(nodes, bench)
     _send(Load(MIDDLE, 5e8, 1), nodes, bench, topic)
     nodes.await_same_size(topic)
@@ -134,7 +136,7 @@ def _figures(printed: dict[str, float], before: dict[int, float], nodes: ThreeNo
     cpu_s = sum(after - before[node] for node, after in nodes.cpu_s().items())
     return {
         "records/s": printed["records"] / printed["seconds"],
-        "records per CPU s": printed["records"] / max(cpu_s, 0.01),  # a tick of the kernel's clock
+        "records per CPU s": printed["records"] / max(cpu_s, 0.01),  # at least a tick of the kernel's clock
         "p50 ms": printed["p50_ms"],
         "p99 ms": printed["p99_ms"],
         "p99.9 ms": printed["p999_ms"],
@@ -143,7 +145,7 @@ def _figures(printed: dict[str, float], before: dict[int, float], nodes: ThreeNo
 
 
 def _new_topic(nodes: ThreeNodes, bench: Bench) -> str:
-    """Led by one node, which serves it: that hears of it a moment after the metadata log."""
+    """Create a topic and wait until its leader serves it, which follows the metadata log with a delay."""
     topic = f"row-{time.monotonic_ns()}"
     nodes.create_topic(topic, PARTITIONS, leader=LEADER)
     deadline = time.monotonic() + SERVED_WITHIN_S
@@ -177,7 +179,7 @@ def _send(
 
 
 def _wireload(nodes: ThreeNodes, bench: Bench, mode: str, topic: str, **options: object) -> dict[str, float]:
-    """What the raw client prints. Raises RunFailed."""
+    """Run the raw client and return its figures. Raises RunFailed."""
     options = {"partitions": PARTITIONS, "connections": CONNECTIONS, **options}
     words = [str(bench.wireload), mode, "127.0.0.1", str(nodes.nodes[LEADER].port), topic]
     words += [f"{name}={value}" for name, value in options.items()]

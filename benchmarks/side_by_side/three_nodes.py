@@ -23,7 +23,10 @@ WHOLE_WITHIN_S = 120
 
 
 class ThreeNodes:
-    """A context manager: started on empty directories, removed at the end."""
+    """A cluster of three nodes.
+
+    A context manager: it starts on empty directories and deletes them at the end.
+    """
 
     def __init__(self, name: str, directory: Path, cores: Cores, jars: Path) -> None:
         self.name = name
@@ -43,7 +46,7 @@ class ThreeNodes:
         return ",".join(node.bootstrap for node in self.nodes.values())
 
     def start(self) -> None:
-        """Return when all brokers are there."""
+        """Start the nodes, and return when all brokers are registered."""
         for node in self.nodes.values():
             node.lay_out()
         for node in self.nodes.values():
@@ -59,20 +62,20 @@ class ThreeNodes:
             node.stop()
 
     def restart(self, node_id: int) -> None:
-        """Start a node that was killed, and return when it is there again."""
+        """Start a node that was killed, and return when it is registered again."""
         node = self.nodes[node_id]
         node.launch()
         node.await_port()
         self.await_brokers()
 
     def complete(self) -> None:
-        """Start those that are not there, after a row that failed."""
+        """Start the nodes that do not run, after a row that failed."""
         for node_id, node in self.nodes.items():
             if not node.running():
                 self.restart(node_id)
 
     def await_brokers(self) -> None:
-        """Until all are registered and none is fenced. Raises BrokerError."""
+        """Wait until all brokers are registered and none is fenced. Raises BrokerError."""
         deadline = time.monotonic() + WHOLE_WITHIN_S
         with self.client() as client:
             while True:
@@ -84,19 +87,19 @@ class ThreeNodes:
                 time.sleep(0.05)
 
     def controller(self) -> int:
-        """The node that is the active controller."""
+        """Return the node that is the active controller."""
         with self.client() as client:
             return describe_quorum(client).leader_id
 
     @contextmanager
     def client(self, without: int | None = None, **properties: str) -> Iterator[Client]:
-        """A client that asks any of the nodes, or any but one."""
+        """Yield a client that uses any of the nodes, or any but one."""
         at = ",".join(node.bootstrap for node_id, node in self.nodes.items() if node_id != without)
         with Client(ClientConfig.from_properties({"bootstrap.servers": at, **properties})) as client:
             yield client
 
     def cpu_s(self) -> dict[int, float]:
-        """Processor seconds of each node that runs, since its start."""
+        """Return the processor seconds of each running node since its start."""
         return {
             node_id: process_cost(node.pid).cpu_seconds
             for node_id, node in self.nodes.items()
@@ -114,7 +117,7 @@ class ThreeNodes:
         *,
         leader: int | None = None,
     ) -> None:
-        """With three replicas, all in sync; led by one node if that is named, else by each in turn."""
+        """Create a topic with three replicas, all in sync; one named node leads it, or else each in turn."""
         ids = sorted(self.nodes)
         assignment = []
         for partition in range(partitions):
@@ -140,7 +143,7 @@ class ThreeNodes:
             time.sleep(0.05)
 
     def await_same_size(self, topic: str) -> None:
-        """Until the followers have every byte that the leader has. Raises BrokerError."""
+        """Wait until the followers have every byte that the leader has. Raises BrokerError."""
         deadline = time.monotonic() + 60
         while True:
             sizes = {

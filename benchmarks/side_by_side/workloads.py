@@ -1,4 +1,4 @@
-"""What rows do with the raw client: prepare a topic, measure one run, clean up."""
+"""The work of rows with the raw client: prepare a topic, measure one run, clean up."""
 
 import time
 from abc import ABC, abstractmethod
@@ -19,11 +19,11 @@ class Workload(ABC):
     @property
     @abstractmethod
     def value_bytes(self) -> int | None:
-        """Size of each record's value; None where megabytes mean nothing."""
+        """The size of each record's value, or None if megabytes have no meaning."""
 
     @property
     def fixed_rate(self) -> bool:
-        """Whether the client sets the pace: such a row tells latency, not what the broker can do."""
+        """Whether the client sets the pace: such a row measures latency, not what the broker can do."""
         return False
 
     @property
@@ -50,11 +50,11 @@ class Workload(ABC):
                 session.delete_topic(topic)
 
     def prepare(self, session: Session, topic: str) -> None:  # noqa: B027 - nothing, for most
-        """What has to be there before; not measured."""
+        """Prepare the topic, unmeasured."""
 
     @abstractmethod
     def act(self, session: Session, topic: str) -> Outcome:
-        """The measured work."""
+        """Do the measured work."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class Produce(Workload):
 
 @dataclass(frozen=True)
 class Consume(Workload):
-    """The raw client reads what the page cache holds, round and round; each partition has a reader."""
+    """The raw client reads data in the page cache repeatedly; each partition has a reader."""
 
     data: Data
     payload_bytes: float = 4 * GB
@@ -114,7 +114,7 @@ class Consume(Workload):
         session.fill(topic, self.data, session.scaled(self.log_bytes), self.partitions)
 
     def act(self, session: Session, topic: str) -> Outcome:
-        shrunk = session.log_bytes(topic) / session.scaled(self.log_bytes)  # batches to the values in them
+        shrunk = session.log_bytes(topic) / session.scaled(self.log_bytes)  # ratio of batches to their values
         wanted = int(session.scaled(self.payload_bytes) * shrunk)
         alike = int(self.data.codec == Codec.NONE)
         options = {"partitions": self.partitions, "connections": self.connections, "uniform": alike}
@@ -123,7 +123,7 @@ class Consume(Workload):
 
 @dataclass(frozen=True)
 class ConsumeCold(Workload):
-    """One connection reads a log that nobody has read for long: every byte comes from the disk."""
+    """One connection reads a log that was not read for long: every byte comes from the disk."""
 
     size_bytes: int = 1024
     log_bytes: float = 5 * GB
@@ -141,14 +141,14 @@ class ConsumeCold(Workload):
         return session.outcome(self.reader(session, topic))
 
     def reader(self, session: Session, topic: str) -> list[str]:
-        """The command of the client that reads the log once."""
-        wanted = session.log_bytes(topic) - MIB  # never more than is there, or the end would be waited for
+        """Return the command of the client that reads the log once."""
+        wanted = session.log_bytes(topic) - MIB  # less than the log, or the client would wait at its end
         return session.wireload("fetch", topic, bytes=wanted, partitions=self.partitions, uniform=1)
 
 
 @dataclass(frozen=True)
 class Compaction(Workload):
-    """How long the cleaner takes over a log in which each key stands ten times."""
+    """The time that the cleaner takes for a log in which each key occurs ten times."""
 
     size_bytes: int = 1000
     keys: int = 100_000
@@ -165,7 +165,7 @@ class Compaction(Workload):
         return (("cleanup.policy", "compact"), ("segment.bytes", str(self.segment_bytes)), not_yet)
 
     def data(self, session: Session) -> Data:
-        """Each key once."""
+        """Return data that has each key once."""
         return Data(self.size_bytes, keys=session.scaled(self.keys, least=1000))
 
     def prepare(self, session: Session, topic: str) -> None:
@@ -185,7 +185,7 @@ class Compaction(Workload):
 
 @dataclass(frozen=True)
 class Transactions(Workload):
-    """Transactions of 100 records to one partition, one by one on every connection; each is timed."""
+    """Transactions of 100 records to one partition, one after another on every connection; each is timed."""
 
     connections: int = 1
     transactions: int = 1000

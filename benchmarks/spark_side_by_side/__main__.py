@@ -1,4 +1,4 @@
-"""`python -m spark_side_by_side`: measure what is missing, then write its part of the page.
+"""`python -m spark_side_by_side`: measure the missing rows, then write this part of the page.
 
 `run` measures the rows that are missing and writes the page, `report` only writes it, `list` names the rows.
 """
@@ -43,7 +43,7 @@ def main() -> int:
             print(f"bench-spark cannot run here: {error}", file=sys.stderr)
             return NOT_POSSIBLE_HERE
     part = render(Results.load(options.results))
-    if options.quick:  # such figures are for whoever looks
+    if options.quick:  # figures of a quick run are shown, but not published
         print(part)
         return 0
     write_part(options.page, "make bench-spark", part)

@@ -1,4 +1,4 @@
-"""How much memory a query takes that has a lot to catch up with, beside one that has little."""
+"""The memory of a query that has a large backlog, compared with that of a query with a small one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FILL_TIMEOUT_S = 600
 
 @dataclass(frozen=True)
 class BacklogMemory:
-    """Two backlogs, each read by a process of its own in one batch: the most memory that all of it takes.
+    """Two backlogs, each read in one batch by its own process, whose peak memory is measured.
 
     The sizes are those of the values, of 1 KiB each.
     """
@@ -31,7 +31,7 @@ class BacklogMemory:
     large_gb: float = 20
 
     def run(self, session: Session) -> Measurement:
-        """Raises RunFailed."""
+        """Measure both backlogs. Raises RunFailed."""
         peaks: dict[str, float] = {}
         measured = None
         for name, gb in ((PEAK_SMALL_MB, self.small_gb), (PEAK_LARGE_MB, self.large_gb)):
@@ -66,7 +66,7 @@ class BacklogMemory:
             "batches": data.file(session.directory),
             "requests": requests,
             "partitions": PARTITIONS,
-            "per_request": PARTITIONS,  # a batch to each
+            "per_request": PARTITIONS,  # one batch for each partition
             "connections": 2,
         }
         words = [str(build(WIRELOAD, ("-lpthread",))), "produce", host, port, topic]

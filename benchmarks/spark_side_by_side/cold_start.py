@@ -1,4 +1,4 @@
-"""How long an application takes from the start of its process to its first result."""
+"""The time that an application takes from the start of its process to its first result."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ STOP_TIMEOUT_S = ARCHIVE_TIMEOUT_S = 60
 
 @dataclass(frozen=True)
 class ColdStart:
-    """The input is there before the process starts; the clock stops when a consumer has the output.
+    """The time to the first result: the input exists in advance, and a consumer's receipt stops the clock.
 
     Args:
-        profile: of `penstock.spark.session`; ``quick`` compiles with C1 alone.
-        shares_classes: the JVM maps classes from an archive that an earlier run has left (AppCDS).
+        profile: a profile of `penstock.spark.session`; ``quick`` compiles with C1 alone.
+        shares_classes: the JVM maps classes from an archive that an earlier run has written (AppCDS).
     """
 
     profile: str
     shares_classes: bool = False
 
     def run(self, session: Session) -> Measurement:
-        """Raises RunFailed."""
+        """Measure one start. Raises RunFailed."""
         options: list[str] = []
         if self.shares_classes:
             archive = session.archives.get(session.side.name)
@@ -93,7 +93,7 @@ def _first_result(consumer: Consumer, process: subprocess.Popen[bytes], began_s:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """As a program ends, not by a signal: Java writes its archive then."""
+    """End the process like a program, not by a signal, so that Java writes its archive."""
     try:
         process.communicate(timeout=STOP_TIMEOUT_S)
     except subprocess.TimeoutExpired:
@@ -102,7 +102,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _await_archive(archive: Path) -> None:
-    """Java writes it when the Python process has ended already, and at the end gives it its size."""
+    """Wait for the archive, which Java writes after the Python process has ended; its size is set last."""
     deadline = time.monotonic() + ARCHIVE_TIMEOUT_S
     size = -1
     while not archive.exists() or size != (size := archive.stat().st_size):
@@ -123,5 +123,5 @@ def _consumer(servers: str, topic: str) -> Consumer:
         {"bootstrap.servers": servers, "group.id": "bench-spark", "enable.auto.commit": False}
     )
     consumer.assign([TopicPartition(topic, 0, 0)])
-    consumer.poll(0.2)  # connected before the clock runs
+    consumer.poll(0.2)  # connects before the clock starts
     return consumer

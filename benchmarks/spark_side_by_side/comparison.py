@@ -1,4 +1,4 @@
-"""The rounds: one node for all of them, in each round a new Spark process for either side."""
+"""The rounds: one node for all of them, and in each round a new Spark process for each side."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ WARM_UP = Throughput("copy", EVENTS, has_target=True)
 
 @dataclass(frozen=True)
 class Comparison:
-    """What to run, where, and where the figures go.
+    """The rows to measure, the place to run them, and the file for the figures.
 
     Args:
-        directory: the node's data, checkpoints and archives lie there; emptied by whoever made it.
-        jars: the connector's. scale: multiplies how many records rows read. only: names of sides.
-        say: takes one line of progress. warm_up: what every new Spark process does first.
+        directory: holds the node's data, checkpoints and archives; its creator empties it.
+        jars: the connector's. scale: multiplies the number of records that rows read. only: names of sides.
+        say: prints one line of progress. warm_up: the first work of every new Spark process.
     """
 
     rows: Sequence[Row]
@@ -38,7 +38,7 @@ class Comparison:
     warm_up: Measurable | None = WARM_UP
 
     def run(self, rounds: int) -> None:
-        """Every round up to *rounds* that isn't complete."""
+        """Run every incomplete round up to *rounds*."""
         config = {"log.cleaner.enable": "false", "log.segment.delete.delay.ms": "1000"}
         with Cluster(config, data_dir=self.directory / "node") as node:
             topics = Topics(node, self.scale)
@@ -73,7 +73,7 @@ class Comparison:
 
     def _measure(self, session: Session, row: Row, round_: int) -> None:
         name = session.side.name
-        os.sync()  # what earlier rows wrote is not written back while this one runs
+        os.sync()  # otherwise this row would pay for writing back the data of earlier rows
         try:
             measurement = row.work.run(session)
         except RunFailed as error:

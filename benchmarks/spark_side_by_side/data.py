@@ -1,4 +1,4 @@
-"""The topics that rows read: made once for a run from a seed, the same records for both sides."""
+"""The topics that rows read: created once per run from a seed, with the same records for both sides."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RECORD_BYTES = KEY_BYTES + VALUE_BYTES
 REGIONS = 8
 FIRST_MS = 1_700_000_000_000
 RECORDS_PER_S = 20_000
-"""Of event time: a million records last 50 s, so that windows of a minute come and go."""
+"""The rate of event time: a million records last 50 s, so that windows of a minute open and close."""
 _CHUNK = 200_000
 _SCHEMA = StructType().add("key", BinaryType()).add("value", BinaryType()).add("timestamp", TimestampType())
 
@@ -32,7 +32,7 @@ _SCHEMA = StructType().add("key", BinaryType()).add("value", BinaryType()).add("
 class Data:
     """`records` records of 100 bytes, a key of 8 and a value of 92, with `keys` different keys.
 
-    A value is text: a region, an amount, and digits up to its size. Event times grow evenly.
+    A value is text: a region, an amount, and digits up to its size. Event times grow at a constant rate.
     """
 
     keys: int
@@ -55,7 +55,7 @@ class Data:
 
 
 def fill(servers: str, topic: str, partitions: int, data: Data | Orders) -> None:
-    """Write the records to a topic that exists, by their keys."""
+    """Write the records to an existing topic, partitioned by their keys."""
     with Cluster(ClientConfig.from_properties({"bootstrap.servers": servers})) as cluster:
         producer = Producer(cluster, ProducerConfig())
         encoder = _Encoder(topic, partitions)
@@ -70,7 +70,7 @@ def fill(servers: str, topic: str, partitions: int, data: Data | Orders) -> None
 
 class _Encoder(RowEncoder):
     def __init__(self, topic: str, partitions: int) -> None:
-        # Batches as large as the Java producer's with some patience.
+        # As large as the batches of a Java producer that waits a little.
         super().__init__(find_columns(_SCHEMA, True), topic, BatchConfig(batch_bytes=64 * 1024))
         self._partitions = partitions
 
@@ -79,7 +79,7 @@ class _Encoder(RowEncoder):
 
 
 def _values(rng: np.random.Generator, rows: int) -> np.ndarray:
-    """``region-3|012345|`` and random digits."""
+    """Make values of ``region-3|012345|`` and random digits."""
     text = rng.integers(ord("0"), ord("9") + 1, (rows, VALUE_BYTES), np.uint8)
     text[:, :7] = np.frombuffer(b"region-", np.uint8)
     text[:, 7] = ord("0") + rng.integers(0, REGIONS, rows, np.uint8)
@@ -98,7 +98,7 @@ def _digits(prefix: bytes, numbers: np.ndarray, width: int) -> np.ndarray:
 
 
 def _fixed(text: np.ndarray) -> pa.Array:
-    """Rows of bytes of one length as binary."""
+    """Convert rows of bytes of one length to a binary array."""
     rows, width = text.shape
     offsets = np.arange(0, (rows + 1) * width, width, dtype=np.int32)
     return pa.Array.from_buffers(pa.binary(), rows, [None, pa.py_buffer(offsets), pa.py_buffer(text)])

@@ -1,9 +1,9 @@
-"""The process with the Spark session: takes queries as lines of JSON, answers each with a line of JSON.
+"""The process with the Spark session: it reads queries as lines of JSON and answers each with a line of JSON.
 
     python -m spark_side_by_side.driver SIDE SERVERS JARS SCRATCH
 
-JARS are the connector's, separated by commas. The harness stays outside, so that what this process and its
-descendants spend is Spark's.
+JARS are the connector's, separated by commas. The harness is a separate process, so that the cost of this
+process and its descendants is Spark's.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ RUN_TIMEOUT_S = 600
 
 def main(side: str, servers: str, jars: str, scratch: Path) -> None:
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", buffering=1)
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # whatever Spark prints is no answer
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # Spark's own output must not mix with the answers
     settings = {**SESSION_SETTINGS, **({"spark.jars": jars} if jars else {})}
     spark = build_session("bench-spark", "local[*]", settings)
     spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", "2000")
@@ -39,7 +39,7 @@ def main(side: str, servers: str, jars: str, scratch: Path) -> None:
 
 
 def _obey(command: dict[str, Any], queries: Queries, checkpoint: str) -> Iterator[dict[str, Any]]:
-    """One answer to each command; to one that starts a query, and to the next, which ends it."""
+    """Answer each command once; one that starts a query also answers the next line, which ends the query."""
     query = Query(**command["query"])
     try:
         if command["to_the_end"]:
@@ -64,7 +64,7 @@ def _batch(progress: Any) -> dict[str, Any]:
     return {
         "began_s": began_s,
         "took_ms": durations_ms["triggerExecution"],
-        "rows": read_progress(fields).records,  # of a streams application Spark counts blocks of them
+        "rows": read_progress(fields).records,  # Spark counts blocks of records for a streams application
         "phases_ms": durations_ms,
     }
 

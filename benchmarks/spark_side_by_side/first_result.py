@@ -1,6 +1,7 @@
-"""An application from nothing: a session, a query from topic to topic, running until it is ended.
+"""An application from start to end: it creates a session, and copies from topic to topic until it is ended.
 
-python -m spark_side_by_side.first_result SIDE SERVERS JARS SOURCE TARGET CHECKPOINT PROFILE [JAVA_OPTION...]
+python -m spark_side_by_side.first_result SIDE SERVERS JARS SOURCE TARGET CHECKPOINT PROFILE
+[JAVA_OPTION...]
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ def main(
     spark = build_session("first-result", "local[*]", settings, profile=profile)
     query = Query("copy", source, target=target, settings=LOW_LATENCY)
     started = Queries(spark, side_named(side), servers).start(query, checkpoint, to_the_end=False)
-    sys.stdin.read()  # until the harness has what it waits for
+    sys.stdin.read()  # until the harness has received the result
     started.stop()
     spark.stop()
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])  # type: ignore[arg-type]  # a profile is a word as well
+    main(*sys.argv[1:])  # type: ignore[arg-type]  # the profile is a string, too

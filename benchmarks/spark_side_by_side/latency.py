@@ -1,4 +1,4 @@
-"""End to end at a fixed rate: a record is sent, Spark copies it to another topic, a consumer has it."""
+"""End-to-end latency at a fixed rate: Spark copies records to another topic, where a consumer reads them."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ ARRIVE_TIMEOUT_S = 30
 
 @dataclass(frozen=True)
 class EndToEnd:
-    """Each record is timed from when it was due to be sent to when a consumer has it.
+    """The latency of each record, from the time at which it was due to be sent to a consumer's receipt.
 
     Args:
-        warm_up_s: from the first result on, not counted.
-        delivery: of our sink; the connector's is at least once.
+        warm_up_s: begins with the first result and is not counted.
+        delivery: that of our sink; the connector's is at least once.
     """
 
     delivery: str | None = None
@@ -40,7 +40,7 @@ class EndToEnd:
     size_bytes: int = 100
 
     def run(self, session: Session) -> Measurement:
-        """Raises RunFailed."""
+        """Measure the latencies. Raises RunFailed."""
         scale = min(1.0, max(SCALE_MIN, session.topics.scale))
         warm_up_s, seconds = self.warm_up_s * scale, self.seconds * scale
         source = session.topics.create("input", partitions=1)
@@ -73,7 +73,7 @@ class EndToEnd:
 
 
 class _Sender(threading.Thread):
-    """Sends a record whenever one is due, for as long as the block lasts."""
+    """Sends each record when it is due, during the block."""
 
     def __init__(self, servers: str, topic: str, records_per_s: int, size_bytes: int) -> None:
         super().__init__(daemon=True)
@@ -103,7 +103,7 @@ class _Sender(threading.Thread):
 
 
 class _Receiver(threading.Thread):
-    """Notes when which record is there: (due, arrived), in seconds since 1970."""
+    """Records when each record was due and when it arrived, in seconds since 1970."""
 
     def __init__(self, servers: str, topic: str) -> None:
         super().__init__(daemon=True)
@@ -132,7 +132,7 @@ class _Receiver(threading.Thread):
         self._await(lambda: bool(self.arrivals), START_TIMEOUT_S)
 
     def await_due(self, due_s: float) -> None:
-        """Until a record has come that was due then, or nothing came for long."""
+        """Wait until a record has arrived that was due then. Raises RunFailed at the timeout."""
         self._await(lambda: self.arrivals[-1][0] >= due_s - 0.05, ARRIVE_TIMEOUT_S)
 
     def _await(self, condition: Callable[[], bool], timeout_s: float) -> None:

@@ -1,4 +1,4 @@
-"""What the figures were taken on; nothing that names the machine."""
+"""The machine on which the figures were measured, without anything that identifies it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from side_by_side.machine import hardware
 
 
 def describe(directory: Path) -> dict[str, str]:
-    """Machine, disk under *directory*, and versions."""
+    """Describe the machine, the disk of *directory*, and the versions."""
     return {
         **hardware(directory),
         "cores": str(os.cpu_count()),

@@ -1,4 +1,4 @@
-"""Orders, and what they are in each format: for what is measured with a schema and without one."""
+"""Orders in each format, for rows that are measured with a schema and without one."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ message Order {
 
 
 def orders(first: int, rows: int) -> pa.StructArray:
-    """Some orders as a column; every fifth has no country."""
+    """Make orders as a column; every fifth has no country."""
     numbers = np.arange(first, first + rows)
     columns = [
         pa.array(numbers),
@@ -76,18 +76,18 @@ def orders(first: int, rows: int) -> pa.StructArray:
 
 
 def encoder(format: str) -> ColumnEncoder:
-    """What writes them, without a registry."""
+    """Return the encoder of a format, without a registry."""
     return ColumnEncoder(Encoding("value", format, None if format == "csv" else SCHEMAS[format]))
 
 
 def options(format: str) -> dict[str, str]:
-    """What the source and the sink are told of the format."""
+    """Return the options of the format for source and sink."""
     return {"value.format": format, "value.schema": SCHEMAS[format]}
 
 
 @dataclass(frozen=True)
 class Orders:
-    """`records` of them in one format, without a key."""
+    """`records` orders in one format, without a key."""
 
     format: str
     records: int

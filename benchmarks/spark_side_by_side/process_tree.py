@@ -1,4 +1,4 @@
-"""What a process and all its descendants have spent, over time (Linux)."""
+"""The cost of a process and all its descendants over time (Linux)."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from typing import NamedTuple, Self
 
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
-# Fields behind the command's name in /proc/PID/stat; the times of a process are user, system, and both of its
-# children that it has waited for.
+# Indices of fields after the command's name in /proc/PID/stat. The times are four: user and system of the
+# process, and both of those children that it has waited for.
 _PARENT, _TIMES, _STARTED, _RESIDENT = 1, 11, 19, 21
 
 
 class TreeCost(NamedTuple):
-    """Processor seconds since the tree's start, of processes that have ended too; memory resident now."""
+    """Processor seconds since the tree's start, including ended processes, and the memory resident now."""
 
     cpu_s: float
     resident_bytes: int
@@ -31,16 +31,16 @@ class Sample(NamedTuple):
 
 
 class _Spent(NamedTuple):
-    """Ticks of one process: its own, and of children that it has waited for."""
+    """The ticks of one process: its own, and those of children that it has waited for."""
 
     own: int
     waited: int
 
 
 class ProcessTree:
-    """A process and its descendants. They are looked up anew once a second, and when one has ended.
+    """A process and its descendants, which are listed again once a second and when one has ended.
 
-    What a process has spent counts on when it has ended; where its parent has waited for it, once.
+    The cost of a process still counts after its end; if its parent has waited for it, it counts once.
     """
 
     def __init__(self, pid: int) -> None:
@@ -51,7 +51,7 @@ class ProcessTree:
         self._unseen_ticks = 0
 
     def cost(self) -> TreeCost:
-        """Raises ProcessLookupError: the root has ended."""
+        """Return the cost until now. Raises ProcessLookupError if the root has ended."""
         now_s = time.monotonic()
         if now_s - self._looked_s >= 1:
             self._look(now_s)
@@ -72,7 +72,8 @@ class ProcessTree:
         own = sum(spent.own for spent in self._spent.values())
         waited = sum(spent.waited for spent in self._spent.values())
         ended = sum(sum(spent) for process, spent in self._spent.items() if process not in running)
-        # The rest of what was waited for was never seen. Who ends without being waited for doesn't lessen it.
+        # The other ticks of waited-for children belong to processes never seen. Their number must not shrink
+        # when a process ends that its parent has not waited for.
         self._unseen_ticks = max(self._unseen_ticks, waited - ended)
         return own + self._unseen_ticks
 
@@ -90,7 +91,7 @@ class ProcessTree:
 
 
 class Sampler:
-    """Takes the cost of a tree every `interval_s`, in a thread. A context manager."""
+    """Samples the cost of a tree every `interval_s`, in a thread. A context manager."""
 
     def __init__(self, tree: ProcessTree, interval_s: float = 0.05) -> None:
         self._tree = tree
@@ -113,12 +114,12 @@ class Sampler:
             self._sample()
 
     def cpu_s(self, begin_s: float, end_s: float) -> float:
-        """Processor seconds between two moments of the wall clock."""
+        """Processor seconds between two times of the wall clock."""
         return cpu_at(self._samples, end_s) - cpu_at(self._samples, begin_s)
 
     @property
     def peak_bytes(self) -> int:
-        """The most memory that all had together; pages they share count for each."""
+        """The most memory of all processes together; pages they share count for each process."""
         return max(sample.cost.resident_bytes for sample in self._samples)
 
     def _run(self) -> None:
@@ -133,7 +134,7 @@ class Sampler:
 
 
 def cpu_at(samples: list[Sample], time_s: float) -> float:
-    """Processor seconds spent until then, between two samples in proportion."""
+    """Processor seconds spent until a time, interpolated between two samples."""
     after = bisect_left(samples, time_s, key=lambda sample: sample.time_s)
     if after == 0:
         return samples[0].cost.cpu_s
@@ -149,4 +150,4 @@ def _stat(pid: int) -> list[str] | None:
         text = Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
         return None
-    return text.rpartition(")")[2].split()  # the command's name before it may hold spaces
+    return text.rpartition(")")[2].split()  # the command's name, which comes before, may contain spaces

@@ -1,4 +1,4 @@
-"""What Spark computes in each row: one query, which knows its side only by the name of a format."""
+"""The query that Spark runs in each row; only the name of a format depends on the side."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Query:
-    """One query, as it is sent to the process with the session.
+    """One query, in the form that is sent to the process with the session.
 
     Args:
         kind: a name in `KINDS`, or ``streams``: an application of `penstock.streams`.
-        topic: what is read, from its beginning. table: the topic that is joined.
-        target: the topic that is written; without one rows are counted and dropped.
-        rows_per_batch: None reads all there is in one batch.
-        from_end: read what comes from now on.
-        settings: of the session while the query starts.
-        formats: options that the source is given, and the sink as well.
+        topic: the topic to read, from its beginning. table: the topic that is joined.
+        target: the topic to write to; without one, rows are counted and dropped.
+        rows_per_batch: None reads everything in one batch.
+        from_end: read only records that arrive from now on.
+        settings: settings of the session while the query starts.
+        formats: options for both source and sink.
     """
 
     kind: str
@@ -48,7 +48,7 @@ class Queries:
         self._servers = servers
 
     def start(self, query: Query, checkpoint: str, *, to_the_end: bool) -> StreamingQuery:
-        """Started; with `to_the_end` it stops when all that is there has been read."""
+        """Start a query; with `to_the_end` it stops when it has read everything that exists."""
         before = {name: self._spark.conf.get(name, None) for name in query.settings}
         for name, value in query.settings.items():
             self._spark.conf.set(name, value)
@@ -86,7 +86,7 @@ class Queries:
         )
 
     def _table(self, query: Query) -> DataFrame | None:
-        """Read once and kept: a query would read it anew in each batch, on either side."""
+        """Read the table once and cache it: a query would read it again in each batch, on either side."""
         if query.table is None:
             return None
         source = self._spark.read.format(self._side.format).option("kafka.bootstrap.servers", self._servers)

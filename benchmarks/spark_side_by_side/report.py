@@ -1,4 +1,4 @@
-"""Its part of `docs/benchmarks.md`, from the results."""
+"""Write this part of `docs/benchmarks.md` from the results."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ figures only.
 
 
 def render(results: Results) -> str:
-    """The part. Rows that nobody has measured are left out."""
+    """Return this part of the page, without rows that were never measured."""
     parts = [
         HEAD.format(producer=_told(PRODUCER_OPTIONS.items()), low_latency=_told(LOW_LATENCY.items())),
         machine_table(results),
@@ -65,7 +65,7 @@ def render(results: Results) -> str:
 
 
 class Column(NamedTuple):
-    """A figure of each side; `ahead`: whether how much better Penstock's is stands in a column of its own."""
+    """A figure of each side; `ahead` titles a further column with how much better Penstock's is, if any."""
 
     title: str
     figure: Figure
@@ -80,13 +80,13 @@ def rows_per_cpu_s(measurement: Measurement) -> float | None:
 
 
 def cpu_share(measurement: Measurement) -> float | None:
-    """Processors that Spark kept busy on average."""
+    """The number of processors that Spark kept busy on average."""
     cpu_s = measurement.facts.get(CPU_S)
     return None if cpu_s is None else cpu_s / measurement.seconds
 
 
 def cost(measurement: Measurement) -> float | None:
-    """What a batch takes more than at least once, of that; None where nothing was written exactly once."""
+    """The extra time of a batch relative to at least once, or None if nothing was written exactly once."""
     least, exactly = measurement.facts[BESIDE_MS], measurement.facts[BATCH_MS]
     return None if least == exactly else exactly / least - 1
 
@@ -101,7 +101,7 @@ def exactly_once_ms(measurement: Measurement) -> float | None:
 
 
 def decoded_us(measurement: Measurement) -> float | None:
-    """Processor time of a row."""
+    """The processor time of a row, in µs."""
     rate = rows_per_cpu_s(measurement)
     return None if rate is None else 1e6 / rate
 
@@ -183,7 +183,7 @@ def _table(title: str, columns: tuple[Column, ...], rows: list[RowRuns]) -> str:
 
 
 def _line(runs: RowRuns, side: str, columns: tuple[Column, ...], better: list[str]) -> list[str]:
-    """None for a row that is not the side's."""
+    """The lines of one side; none for a row that the side does not have."""
     name, ratios = (runs.name, better) if side == OURS else (NOTHING, [NOTHING] * len(better))
     if runs.of(side):
         figures = [cell(runs.spread(side, column.figure), column.form) for column in columns]

@@ -36,8 +36,8 @@ class Measurable(Protocol):
 class Row(NamedTuple):
     """One line of the report.
 
-    `sides`: whose. `needs_session`: runs in the session of its side; the others start processes of their own.
-    `rounds`: at most so many, for what takes long and varies little.
+    `sides`: the sides that have it. `needs_session`: it runs in the session of its side; other rows start
+    their own processes. `rounds` limits the rounds of a row that takes long and varies little.
     """
 
     section: str

@@ -1,4 +1,4 @@
-"""What a row has to work with: the node, the topics, a Spark process of one side."""
+"""The resources of a row: the node, the topics, and a Spark process of one side."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PARTITIONS = 2
 
 
 class Topics:
-    """Of one node, by what is in them: each is filled once, whoever reads it."""
+    """The topics of one node, by their content: each is filled once, however many rows read it."""
 
     def __init__(self, node: Cluster, scale: float) -> None:
         self.node = node
@@ -39,7 +39,7 @@ class Topics:
         return replace(data, records=max(least, int(data.records * self.scale)))
 
     def filled(self, data: Records) -> str:
-        """The topic with these records."""
+        """Return the topic with these records."""
         if data not in self._filled:
             name = self.create("input")
             fill(self.node.bootstrap_servers, name, PARTITIONS, data)
@@ -62,7 +62,7 @@ class Topics:
 
     @contextmanager
     def target(self, partitions: int = PARTITIONS) -> Iterator[str]:
-        """A topic to write to; it is gone after the block, with what an application has made beside it."""
+        """Create a topic to write to; the block's end deletes it and the topics that an application added."""
         before = self.all()
         name = self.create("output", partitions)
         try:
@@ -73,7 +73,7 @@ class Topics:
 
 @dataclass
 class Session:
-    """`spark` is None for rows that start processes of their own."""
+    """The resources of one side; `spark` is None for rows that start their own processes."""
 
     topics: Topics
     side: Side
@@ -81,7 +81,7 @@ class Session:
     jars: Sequence[Path]
     spark: SparkProcess | None = None
     archives: dict[str, Path] = field(default_factory=dict)
-    """Class-data archives by side, made by the first row that needs one."""
+    """Class-data archives by side, created by the first row that needs one."""
 
     @property
     def servers(self) -> str:

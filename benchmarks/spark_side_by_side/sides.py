@@ -1,4 +1,4 @@
-"""The two ways for Spark to a broker. Apart from the format's name, both are given the same options."""
+"""The two connections of Spark to a broker. Apart from the format's name, both get the same options."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -7,7 +7,7 @@ from side_by_side.figures import OURS, THEIRS
 
 
 class Side(NamedTuple):
-    """`name` as in the results, `format` as Spark knows it."""
+    """One side: its `name` in the results, and the `format` that Spark knows it by."""
 
     name: str
     format: str
@@ -23,13 +23,13 @@ def side_named(name: str) -> Side:
     return next(side for side in SIDES if side.name == name)
 
 
-# What both sinks are told, so that neither pays for the small batches of the Java producer's defaults.
+# Options of both sinks, so that neither pays for the small batches of the Java producer's defaults.
 PRODUCER_OPTIONS: Mapping[str, str] = {"kafka.batch.size": str(512 * 1024), "kafka.linger.ms": "5"}
 
-# Of the session of both: what a query that shall be fast sets anyway (docs/pyspark.md).
+# Settings of both sessions, as for any query that should be fast (docs/pyspark.md).
 SESSION_SETTINGS: Mapping[str, str] = {"spark.sql.shuffle.partitions": "2"}
 
-# Of a query that shall answer soon, set before it starts.
+# Settings of a query that needs low latency, set before it starts.
 LOW_LATENCY: Mapping[str, str] = {
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",

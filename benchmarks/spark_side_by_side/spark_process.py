@@ -1,4 +1,4 @@
-"""The process with the session, from outside: queries sent to it, batches and costs read off."""
+"""The process with the session, seen from outside: it receives queries and returns batches and costs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BENCHMARKS = Path(__file__).parents[1]
 
 
 class Batch(NamedTuple):
-    """One micro-batch as Spark's progress tells it; the time in seconds since 1970."""
+    """One micro-batch from Spark's progress; times are in seconds since 1970."""
 
     began_s: float
     took_ms: float
@@ -38,7 +38,7 @@ class Batch(NamedTuple):
 
 
 class Steady(NamedTuple):
-    """What some batches in a row did: planning, checkpoint and whatever lay between them included."""
+    """The total of several batches in a row, including planning, checkpoints and the time between them."""
 
     rows: int
     seconds: float
@@ -48,7 +48,7 @@ class Steady(NamedTuple):
 
 
 class SparkProcess:
-    """A session on one side. A context manager; what it leaves on the disk is removed at the end."""
+    """A session on one side. A context manager; its files are deleted at the end."""
 
     def __init__(self, side: Side, servers: str, jars: Sequence[Path], directory: Path) -> None:
         self._side = side
@@ -91,7 +91,7 @@ class SparkProcess:
         return ProcessTree(self._process.pid)
 
     def run(self, query: Query, leave_out: int) -> Steady:
-        """A query to its end; the figures are of its batches but the first `leave_out`.
+        """Run a query to its end, and return the figures of its batches except the first `leave_out`.
 
         Raises RunFailed.
         """
@@ -102,7 +102,7 @@ class SparkProcess:
 
     @contextmanager
     def running(self, query: Query) -> Iterator[None]:
-        """A query for as long as the block lasts. Raises RunFailed."""
+        """Run a query during the block. Raises RunFailed."""
         self._say(query, to_the_end=False)
         self._answer()
         try:
@@ -139,9 +139,9 @@ class SparkProcess:
 
 
 def environment() -> dict[str, str]:
-    """Ours, with this package for the child and for Spark's Python workers.
+    """Return our environment, with this package on the path of the child and of Spark's Python workers.
 
-    A new worker compiles no module that was compiled before, as where Penstock is installed.
+    New workers may reuse compiled modules, as with an installed Penstock.
     """
     paths = [str(BENCHMARKS), *filter(None, [os.environ.get("PYTHONPATH")])]
     ours = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
@@ -149,7 +149,7 @@ def environment() -> dict[str, str]:
 
 
 def steady(batches: Sequence[Batch], sampler: Sampler, leave_out: int) -> Steady:
-    """Raises RunFailed where no batch is left."""
+    """Sum up the batches with rows except the first `leave_out`. Raises RunFailed if none is left."""
     full = [batch for batch in batches if batch.rows]
     counted = full[leave_out:]
     if not counted:

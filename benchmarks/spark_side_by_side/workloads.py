@@ -1,4 +1,4 @@
-"""What rows do in a session that runs: queries over what is there."""
+"""The work of rows in a running session: queries over existing records."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from spark_side_by_side.spark_process import Steady
 BATCHES_MIN = 5
 AT_LEAST_ONCE, EXACTLY_ONCE = "at-least-once", "exactly-once"
 
-# Facts beside a measurement's own fields.
+# Names of facts, which complement a measurement's own fields.
 CPU_S = "spark_cpu_s"
 BATCH_MS = "batch_ms"
 BESIDE_MS = "batch_at_least_once_ms"
@@ -25,11 +25,11 @@ PLAIN_US = "cpu_us_a_row_as_bytes"
 
 @dataclass(frozen=True)
 class Throughput:
-    """A query reads a topic to its end as fast as it can, in batches of one size. The second time counts.
+    """A query that reads a topic to its end as fast as it can, in batches of one size. The second run counts.
 
     Args:
-        rows_per_batch: at most; there are at least five batches.
-        leave_out: batches at the beginning that don't count.
+        rows_per_batch: the most rows; there are at least five batches.
+        leave_out: the number of first batches that don't count.
     """
 
     kind: str
@@ -43,13 +43,13 @@ class Throughput:
     low_latency: bool = False
 
     def run(self, session: Session) -> Measurement:
-        """Raises RunFailed."""
+        """Measure the query, including the node's processor time. Raises RunFailed."""
         node_before_s = session.node_cpu_s()
         found = self.steady(session, self.delivery)
         return _measurement(found, session.node_cpu_s() - node_before_s)
 
     def steady(self, session: Session, delivery: str | None = None) -> Steady:
-        """Raises RunFailed."""
+        """Run the query twice, and return the second run's figures. Raises RunFailed."""
         topics = session.topics
         data = topics.scaled(self.data)
         query = Query(
@@ -61,7 +61,7 @@ class Throughput:
             settings=LOW_LATENCY if self.low_latency else {},
             formats=self.formats,
         )
-        self._once(session, query)  # Java compiles what this query needs
+        self._once(session, query)  # lets Java compile what this query needs
         return self._once(session, query)
 
     def _once(self, session: Session, query: Query) -> Steady:
@@ -73,9 +73,9 @@ class Throughput:
 
 @dataclass(frozen=True)
 class ExactlyOnceCost(Throughput):
-    """Source to sink exactly once, and at least once just before: what a batch takes more.
+    """The extra time of a batch from source to sink exactly once, relative to at least once just before.
 
-    Spark's connector writes at least once only; that is what it is measured with.
+    Spark's connector writes at least once only, and is measured with that.
     """
 
     def run(self, session: Session) -> Measurement:
@@ -89,7 +89,7 @@ class ExactlyOnceCost(Throughput):
 
 @dataclass(frozen=True)
 class SchemaCost:
-    """A query over orders in a format: with columns by their schema, and just before with their bytes."""
+    """A query over orders in a format: first with their bytes, then with columns by their schema."""
 
     kind: str
     data: Orders
@@ -97,7 +97,7 @@ class SchemaCost:
     has_target: bool = False
 
     def run(self, session: Session) -> Measurement:
-        """Raises RunFailed."""
+        """Measure the query without and with the schema. Raises RunFailed."""
         work = Throughput(self.kind, self.data, self.rows_per_batch, has_target=self.has_target)
         plain = work.steady(session)
         decoded = replace(work, formats=options(self.data.format)).steady(session)

@@ -1,8 +1,8 @@
 """`python -m views`: lookups in the process and over HTTP while a million keys are updated.
 
-A node, a writer, and the processes that ask. By default the writer publishes changelogs itself, as a query
-does, one transaction for each trigger; with ``--spark`` it writes the input of the application, which runs in
-Spark. Ends with 1 where a figure is beyond the goal.
+It starts a node, a writer, and the processes that query. By default the writer publishes changelogs itself,
+as a query does, one transaction for each trigger; with ``--spark`` it writes the input of the application,
+which runs in Spark. The exit status is 1 if a figure misses its goal.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def _create(servers: str, counts: dict[str, int], topology: Any) -> None:
 
 
 def judge(found: dict[str, Any]) -> list[str]:
-    """What is beyond the goals. Where the application runs, a record waits for the batch in hand as well."""
+    """Return the figures that miss their goals. With Spark, a record also waits for the current batch."""
     setting = found["setting"]
     spark = found.get("spark")
     waited_ms = 2 * spark["trigger_ms"]["p99"] if spark else setting["trigger_ms"]

@@ -1,4 +1,4 @@
-"""The application whose store is asked: the latest value of each key."""
+"""The application whose store is queried: the latest value of each key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A module as a process that talks JSON by lines."""
+"""A module that runs as a process and exchanges lines of JSON."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 class Child:
-    """``module`` with its package."""
+    """A running ``module``, given with its package."""
 
     def __init__(self, module: str, *words: str) -> None:
         self._process = subprocess.Popen(

@@ -1,7 +1,7 @@
 """Lookups at a fixed rate, each timed from the moment at which it was due (so a stall counts in full).
 
-They ask for keys that were due to change lately, within the schedule's ``age_s``. An answer that shows the
-change is fresh; one that does not is stale by the age of that change. That is harder than keys at random, of
+They request keys that were due to change recently, within the schedule's ``age_s``. An answer that shows the
+change is fresh; any other is stale by the age of that change. This is harder than looking up random keys, of
 which one in a hundred has changed within the last second.
 """
 
@@ -25,11 +25,11 @@ class Measured:
     latency_ms: list[float] = field(default_factory=list)
     staleness_ms: list[float] = field(default_factory=list)
     slow_at_s: dict[int, int] = field(default_factory=dict)
-    """How many took over 10 ms, by the second in which they were due."""
+    """The number of lookups that took over 10 ms, by the second in which they were due."""
     wrong: int = 0
 
     def take(self, schedule: Schedule, update: int, due_ns: int, value: int | None) -> None:
-        """The answer to the lookup of an update's key that was due then."""
+        """Record the answer to a lookup that was due at ``due_ns``, for the key of an update."""
         self.latency_ms.append((time.monotonic_ns() - due_ns) / 1e6)
         if self.latency_ms[-1] > _SLOW_MS:
             second = (due_ns - schedule.start_ns) // 1_000_000_000
@@ -64,7 +64,7 @@ def percentiles(values: list[float]) -> dict[str, float]:
 def in_process(
     get: Callable[[str], int | None], schedule: Schedule, lookups_per_s: int, seconds: float, seed: int = 1
 ) -> dict[str, Any]:
-    """One thread that asks."""
+    """Look up keys in one thread."""
     rng, measured = random.Random(seed), Measured()
     begin_ns = schedule.start_ns + int(schedule.age_s * 1e9)
     for number in range(int(seconds * lookups_per_s)):
@@ -78,7 +78,7 @@ def in_process(
 
 
 class _Connection(asyncio.Protocol):
-    """Requests in line on one connection; answers in the same order."""
+    """A connection with pipelined requests; answers arrive in the same order."""
 
     def __init__(self) -> None:
         self.transport: asyncio.Transport
@@ -86,7 +86,7 @@ class _Connection(asyncio.Protocol):
         self._data = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = transport  # type: ignore[assignment]  # a TCP connection's can be written to
+        self.transport = transport  # type: ignore[assignment]  # a TCP connection's is writable
 
     def ask(self, path: str) -> asyncio.Future[bytes]:
         future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
@@ -109,7 +109,7 @@ class _Connection(asyncio.Protocol):
 async def over_http(
     endpoint: str, store: str, schedule: Schedule, lookups_per_s: int, seconds: float, connections: int = 16
 ) -> dict[str, Any]:
-    """Connections in turn; a lookup is sent when it is due, whether others were answered or not."""
+    """Look up keys over connections in turn, each when it is due, without waiting for other answers."""
     rng, measured = random.Random(2), Measured()
     host, port = endpoint.removeprefix("http://").split(":")
     loop = asyncio.get_running_loop()

@@ -1,7 +1,7 @@
-"""The processes that ask: ``python -m views.reader``, arguments as JSON.
+"""The processes that query: ``python -m views.reader``, arguments as JSON.
 
-``process``: views in the process that asks. ``server``: a node of the views, until its input ends. ``http``:
-a client of that node.
+``process``: views in the process that queries. ``server``: a node of the views, until its input ends.
+``http``: a client of that node.
 """
 
 from __future__ import annotations

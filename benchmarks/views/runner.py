@@ -1,6 +1,6 @@
 """The application in Spark, until its input ends: ``python -m views.runner SERVERS CHECKPOINT``.
 
-Tells when its first batches are done, and at the end how long triggers took.
+It reports when its first batches are done, and at the end how long triggers took.
 """
 
 from __future__ import annotations

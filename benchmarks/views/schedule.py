@@ -1,7 +1,7 @@
-"""What is written when: every process knows it, so that a reader can tell what an answer should have shown.
+"""The schedule of updates, known to every process, so that readers can tell what an answer should have shown.
 
 Update i happens at ``start + i / rate`` and sets its key to that time (monotonic, in ns; one machine). Keys
-come in a scattered order; each comes again after all others.
+come in a scattered order, each one again after all others.
 """
 
 from __future__ import annotations
@@ -12,12 +12,15 @@ from typing import Final
 APPLICATION: Final = "views-bench"
 STORE: Final = "latest"
 INPUT: Final = "views-bench-updates"
-_STEP: Final = 7_919  # a prime: goes through all keys
+_STEP: Final = 7_919  # a prime, so that updates visit all keys
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """``start_ns`` on the monotonic clock; ``age_s``: lookups ask for what has changed within so long."""
+    """The schedule of one run.
+
+    ``start_ns`` is on the monotonic clock. Lookups request keys that have changed within ``age_s``.
+    """
 
     start_ns: int
     keys: int
@@ -31,7 +34,7 @@ class Schedule:
         return self.start_ns + update * 1_000_000_000 // self.updates_per_s
 
     def last_before(self, now_ns: int) -> int:
-        """The last update at or before this time; -1: there was none."""
+        """The last update at or before this time, or -1 if there was none."""
         return (now_ns - self.start_ns) * self.updates_per_s // 1_000_000_000
 
 

@@ -1,7 +1,7 @@
-"""Writes updates at a fixed rate: ``python -m views.writer``, arguments as JSON.
+"""Write updates at a fixed rate: ``python -m views.writer``, arguments as JSON.
 
-To the ``changelog``, as an application's query does: one transaction for each trigger with all that has
-happened since the one before, published at the trigger. Or to the ``input`` of an application that runs.
+To the ``changelog``, it writes as an application's query does: one transaction for each trigger, published at
+the trigger, with all updates since the previous one. Or it writes to the ``input`` of a running application.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from views.schedule import INPUT, STORE, Schedule, key_text
 
 
 def load(servers: str, topic: str, keys: int, partitions: int, *, transactional: bool) -> None:
-    """Every key once, before the schedule begins."""
+    """Write every key once, before the schedule begins."""
     producer = _producer(servers, transactional=transactional, linger_ms=20)
     if transactional:
         producer.begin_transaction()
@@ -36,12 +36,15 @@ def load(servers: str, topic: str, keys: int, partitions: int, *, transactional:
 def write(
     servers: str, topic: str, schedule: Schedule, partitions: int, seconds: float, trigger_s: float | None
 ) -> dict[str, Any]:
-    """``trigger_s`` None: without transactions, as soon as updates happen. How late it was, in ms."""
+    """Write the scheduled updates, and return how late they were, in ms, with other figures.
+
+    With ``trigger_s`` None, they are written without transactions, as soon as they happen.
+    """
     producer = _producer(servers, transactional=trigger_s is not None, linger_ms=2)
     every_s = trigger_s or 0.005
     done, number, late_ms, commit_ms = 0, 1, [], []
     end = int(seconds * schedule.updates_per_s)
-    # What a query's tasks do elsewhere is not to be done in the burst.
+    # In a query, tasks do this work elsewhere, so it must not be part of the burst.
     keys = [schedule.key_of(update) for update in range(end)]
     places = [partition_for_key(key, partitions) for key in keys]
     values = [schedule.time_of(update).to_bytes(8, "big") for update in range(end)]

@@ -1,9 +1,10 @@
-"""Penstock in Spark: the data source ``penstock`` for reading and writing topics.
+"""Penstock in Spark: the data source ``penstock``, which reads and writes topics.
 
     spark.read.format("penstock").options(**{"bootstrap.servers": "127.0.0.1:9092", "subscribe": "t"}).load()
 
-Spark finds the source by itself where this package is installed (see ``pyspark_penstock``); `register` is for
-sessions in which it does not look.
+Spark finds the source by itself where this package is installed (see ``pyspark_penstock``); sessions that
+don't search for data sources call `register`. The package holds everything that runs inside Spark: source,
+sink, streams applications, sessions and their Java. Code that works without Spark belongs elsewhere.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ __all__ = ["Lag", "Progress", "lag", "read_progress", "register"]
 
 
 def register(spark: SparkSession) -> None:
-    """Make ``format("penstock")`` known to a session. Registering twice does no harm."""
+    """Register ``format("penstock")`` with a session. Registering twice does no harm."""
     from penstock.spark.datasource import PenstockDataSource
 
     spark.dataSource.register(PenstockDataSource)

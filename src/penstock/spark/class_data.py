@@ -1,8 +1,8 @@
-"""Class data that JVMs share: a driver begins with the classes that an earlier one has loaded (JEP 350).
+"""Class data that JVMs share, so that a driver starts with the classes that an earlier one loaded (JEP 350).
 
-Starting Spark is for the most part finding, checking and preparing some twelve thousand classes. The first
-driver of a Java and a Spark records them when it ends; those that come later map the file that it leaves.
-Java takes no file that doesn't fit its own build or the jars on the class path, and goes on without it.
+Starting Spark mostly means finding, checking and preparing some twelve thousand classes. The first driver of
+each Java and Spark installation records them when it ends; later drivers map the file it wrote. Java ignores
+a file that doesn't fit its own build or the jars on the class path, and starts without it.
 """
 
 from __future__ import annotations
@@ -15,18 +15,21 @@ from typing import Final
 
 from penstock.spark.java import Java, cache_directory
 
-#: How the file begins, in this machine's byte order. It is written last, so a part of a file lacks it.
 _MAGIC: Final = 0xF00BABA8
-#: A recording takes seconds; while one may be going on, no other is begun.
+"""The first bytes of a class data file, in this machine's byte order.
+
+Java writes them last, so an incomplete file lacks them.
+"""
 _RECORDING_S: Final = 120.0
+"""How long after its start a recording may still be running, and no other one starts. It takes seconds."""
 _QUIET: Final = "-Xlog:cds=off -Xlog:cds+dynamic=off"
 
 
 def class_data_options(java: Java, spark_home: Path, cache: Path | None = None) -> str:
-    """Options for a JVM that runs Spark: to use the file that is there, or to record one. Never raises."""
+    """Return the JVM options that use the recorded class data, or record it. Never raises."""
     try:
         return _options(java, spark_home, cache if cache is not None else cache_directory())
-    except OSError:  # no cache, or one that can't be written: then without
+    except OSError:  # no cache, or a read-only one: start without class data
         return ""
 
 

@@ -1,6 +1,6 @@
-"""One client of each kind per Spark worker process and configuration, kept from task to task.
+"""One client of each kind per Spark worker process and configuration, kept across tasks.
 
-Spark reuses its Python workers, so a task that follows finds metadata and connections in place.
+Spark reuses its Python workers, so later tasks find the metadata and the connections in place.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from penstock.client.producer import Producer, ProducerConfig
 
 
 class Reader:
-    """What fetches for one task at a time, with connections and metadata of its own."""
+    """A fetcher with its own connections and metadata, used by one task at a time."""
 
     def __init__(self, config: ClientConfig, fetch: FetchConfig) -> None:
         self.config = config
@@ -33,7 +33,10 @@ _readers: dict[tuple[int, ClientConfig, FetchConfig], list[Reader]] = {}
 
 
 def shared_cluster(config: ClientConfig) -> Cluster:
-    """The process's client for this configuration; the process id keeps a forked worker off its parent's."""
+    """The process's client for this configuration.
+
+    The process id is part of the key, so that a forked worker doesn't use its parent's connections.
+    """
     key = (os.getpid(), config)
     if key not in _clusters:
         _clusters[key] = Cluster(config)
@@ -41,7 +44,10 @@ def shared_cluster(config: ClientConfig) -> Cluster:
 
 
 def take_reader(config: ClientConfig, fetch: FetchConfig) -> Reader:
-    """A reader that nobody else has; `give_back_reader` when there is nothing in flight, or close it."""
+    """Return a reader that no other task uses.
+
+    The caller passes it to `give_back_reader` once nothing is in flight, or else closes it.
+    """
     idle = _readers.get((os.getpid(), config, fetch))
     return idle.pop() if idle else Reader(config, fetch)
 
@@ -51,7 +57,7 @@ def give_back_reader(reader: Reader) -> None:
 
 
 def shared_producer(config: ClientConfig, producer: ProducerConfig) -> Producer:
-    """A producer whose numbering runs on from task to task; after an error it has to be discarded."""
+    """A producer whose sequence numbers continue across tasks. After an error, discard it."""
     key = (os.getpid(), config, producer)
     if key not in _producers:
         _producers[key] = Producer(shared_cluster(config), producer)
@@ -59,7 +65,7 @@ def shared_producer(config: ClientConfig, producer: ProducerConfig) -> Producer:
 
 
 def discard_producer(config: ClientConfig, producer: ProducerConfig) -> None:
-    """Forget a producer with batches that were not acknowledged."""
+    """Drop and close a producer that has batches which were not acknowledged."""
     discarded = _producers.pop((os.getpid(), config, producer), None)
     if discarded is not None:
         discarded.close()

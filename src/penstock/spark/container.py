@@ -1,9 +1,9 @@
-"""What a container of the Penstock image runs: a Spark executor or the command line.
+"""The entry point of a container of the Penstock image: a Spark executor or the command line.
 
-    python -m penstock.spark.container executor      as Spark's scheduler for Kubernetes starts it
-    python -m penstock.spark.container streams run … or any other words of the command ``penstock``
+    python -m penstock.spark.container executor      started by Spark's scheduler for Kubernetes
+    python -m penstock.spark.container streams run … or any other arguments of the command ``penstock``
 
-The names of the environment are those that Spark sets in its pods: ``org.apache.spark.deploy.k8s.Constants``.
+The environment variables are those that Spark sets in its pods: ``org.apache.spark.deploy.k8s.Constants``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from penstock.spark.java import JavaNotFound, find_java, launch_home
 
 BACKEND: Final = "org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend"
 _JAVA_OPTION: Final = re.compile(r"SPARK_JAVA_OPT_(\d+)")
-#: Argument of the executor: the variable that has its value.
 _ARGUMENTS: Final = {
     "--driver-url": "SPARK_DRIVER_URL",
     "--executor-id": "SPARK_EXECUTOR_ID",
@@ -29,6 +28,7 @@ _ARGUMENTS: Final = {
     "--resourceProfileId": "SPARK_RESOURCE_PROFILE_ID",
     "--podName": "SPARK_EXECUTOR_POD_NAME",
 }
+"""Each argument of the executor with the environment variable that holds its value."""
 
 
 class NotInAPod(RuntimeError):
@@ -36,7 +36,7 @@ class NotInAPod(RuntimeError):
 
 
 def executor_command(environ: Mapping[str, str], java: Path, spark_home: Path) -> list[str]:
-    """The executor that the environment of a pod describes. Raises NotInAPod."""
+    """Return the command line of the executor that a pod's environment describes. Raises NotInAPod."""
     needed = [*_ARGUMENTS.values(), "SPARK_EXECUTOR_MEMORY"]
     if missing := [name for name in needed if not environ.get(name)]:
         raise NotInAPod(

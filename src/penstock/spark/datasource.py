@@ -1,7 +1,7 @@
 """The Spark data source ``penstock``: `spark.read`, `readStream`, `write` and `writeStream` on topics.
 
-Spark pickles this class by name and makes instances of it in processes of its own on the driver and the
-executors; they hold options only, and connect when they are first asked for something.
+Spark pickles this class by name and creates instances of it in its own processes on the driver and the
+executors. The instances hold options only, and connect on first use.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from penstock.spark.worker_memory import settle_worker
 
 
 class PenstockDataSource(DataSource):
-    """``format("penstock")``."""
+    """The data source that Spark creates for ``format("penstock")``."""
 
     @classmethod
     def name(cls) -> str:
@@ -67,7 +67,7 @@ class PenstockDataSource(DataSource):
 
 
 def _require_schema(schema: StructType, options: SourceOptions) -> None:
-    """A schema given by the user cannot change what topics hold."""
+    """Raise ConfigError if the user gave another schema: it cannot change the columns of a topic."""
     fixed = source_schema(options.layout)
     if [(f.name, f.dataType) for f in schema] != [(f.name, f.dataType) for f in fixed]:
         raise ConfigError(

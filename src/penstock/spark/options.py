@@ -1,6 +1,6 @@
-"""Options of a DataFrame reader or writer, taken one by one so that whatever is left over can be named.
+"""Options of a DataFrame reader or writer, taken one by one so that an unknown option can be reported.
 
-Spark hands option names over in lower case. Those that begin with ``kafka.`` are Kafka client properties.
+Spark passes option names in lower case. Names that begin with ``kafka.`` are Kafka client properties.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from penstock.client.settings import ConfigError, property_names
 T = TypeVar("T")
 
 _KAFKA: Final = "kafka."
-# Properties of Kafka's clients that tune what this connector does in its own way: accepted, without effect.
+# Properties that tune what this connector does in its own way: accepted, without effect.
 _WITHOUT_EFFECT: Final = frozenset(
     (
         "allow.auto.create.topics",
@@ -24,7 +24,7 @@ _WITHOUT_EFFECT: Final = frozenset(
         "client.rack",
         "connections.max.idle.ms",
         "exclude.internal.topics",
-        "group.id",  # where nothing is read: the source takes it as an option of its own
+        "group.id",  # for sinks; the source takes it as an option of its own
         "group.instance.id",
         "group.protocol",
         "heartbeat.interval.ms",
@@ -56,7 +56,7 @@ _WITHOUT_EFFECT: Final = frozenset(
         "ssl.trustmanager.algorithm",
     )
 )
-# Options that are spelled like Kafka's properties as well.
+# Options that may also be spelled like Kafka's properties.
 _SPELLINGS: Final = {
     **{
         f"{part}.{name}": f"{part}{camel}"
@@ -93,7 +93,7 @@ _REFUSED: Final = {
 
 
 class Options:
-    """``options`` as Spark gives them; each `take` removes one, `finish` refuses the rest."""
+    """The options that Spark passes: each `take` removes one, and `finish` rejects the rest."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         given = {name.lower(): value for name, value in options.items()}
@@ -111,7 +111,7 @@ class Options:
         self._names: list[str] = []
 
     def take(self, name: str, parse: Callable[[str], T], default: T) -> T:
-        """The value of an option, by its name as documented. Raises ConfigError."""
+        """Return the value of an option, named as in the documentation. Raises ConfigError."""
         self._names.append(name)
         text = self._given.pop(name.lower(), None)
         if text is None:
@@ -122,7 +122,7 @@ class Options:
             raise ConfigError(f"invalid value {text!r} for option '{name}': expected {problem}") from None
 
     def take_property(self, name: str, parse: Callable[[str], T], default: T) -> T:
-        """A Kafka property that may be given without ``kafka.`` as well. Raises ConfigError."""
+        """Return a Kafka property that may also be given without ``kafka.``. Raises ConfigError."""
         text = self._kafka.pop(name, None)
         if text is None:
             return self.take(name, parse, default)
@@ -134,13 +134,13 @@ class Options:
         return self.take(name, parse, default)
 
     def take_properties(self, names: Iterable[str]) -> dict[str, str]:
-        """Those that are given of somebody's properties, as they are."""
+        """Remove the given properties among ``names`` and return them unparsed."""
         known = sorted(names)
         self._names += known
         return {name: self._given.pop(name) for name in known if name in self._given}
 
     def ignore(self, *names: str) -> None:
-        """Options that Spark adds, or that its own Kafka source knows and this one needs not."""
+        """Discard options that Spark adds, or that its own Kafka source has and this one doesn't need."""
         for name in names:
             self._given.pop(name.lower(), None)
 
@@ -149,7 +149,7 @@ class Options:
             raise ConfigError(f"option '{name}' is not valid here: {reason}")
 
     def finish(self, *configs: type) -> dict[str, str]:
-        """The Kafka properties, all known to ``configs``. Raises ConfigError for options left over."""
+        """Return the Kafka properties, all known to ``configs``. Raises ConfigError for options left over."""
         for name in sorted(self._given):
             raise ConfigError(
                 f"unknown option '{name}'" + _suggestion(name, [*self._names, "kafka.bootstrap.servers"])

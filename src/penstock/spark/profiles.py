@@ -1,6 +1,6 @@
-"""Settings that belong together: what a session and a streams application do for latency or for throughput.
+"""Settings that belong together: how a session and a streams application favor latency or throughput.
 
-Each setting says what it is for; docs/streams-clusters.md has the figures.
+Each setting has its reason beside it; docs/streams-clusters.md has the figures.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ ProfileName = Literal["quick", "steady", "low-latency", "throughput"]
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """``jvm_options`` and ``launch`` count when the JVM starts; the others for an application in any session.
+    """The settings of one profile.
 
-    ``shuffle_partitions``: tasks that work on state, None: one for each core. ``options``: of the source,
-    where the application sets no others.
+    ``jvm_options`` and ``launch`` apply when the JVM starts, the others to an application in any session.
+    ``shuffle_partitions`` is the number of tasks that work on state; None means one for each core.
+    ``options`` are defaults for the source, which the application's own options override.
     """
 
     jvm_options: str = ""
@@ -27,34 +28,34 @@ class Profile:
     options: Mapping[str, str] = field(default_factory=dict)
 
 
-# The first compiler alone: a session starts and answers its first query in about two thirds of the time. From
-# half a minute of steady work on, the second compiler has earned its start-up back.
+# With the first compiler (C1) alone, a session starts and answers its first query in about two thirds of the
+# time. The second compiler repays its start-up cost after half a minute of steady work.
 _ONE_COMPILER: Final = "-XX:TieredStopAtLevel=1"
 
 PROFILES: Final[Mapping[ProfileName, Profile]] = {
-    # Tests, and jobs of a few seconds.
+    # For tests, and jobs of a few seconds.
     "quick": Profile(jvm_options=_ONE_COMPILER),
-    # Queries that stay: the defaults.
+    # For long-running queries: Spark's defaults.
     "steady": Profile(),
     "low-latency": Profile(
-        # Small batches never keep the JVM busy: it is ready sooner, and the second compiler's threads don't
-        # take the processor from the batch in hand.
+        # Small batches never keep the JVM busy. It is ready sooner this way, and the second compiler's
+        # threads don't take the processor from the current batch.
         jvm_options=_ONE_COMPILER,
-        # Each task of a batch costs a round through scheduler, Python worker and state store.
+        # Each task of a batch costs a round trip through scheduler, Python worker and state store.
         shuffle_partitions=1,
         options={
             "maxPartitions": "1",
-            # After a pause the first batch is no longer than this: results keep coming while it catches up.
+            # Limits the first batch after a pause, so that results keep coming during the catch-up.
             "maxOffsetsPerTrigger": "50000",
         },
     ),
     "throughput": Profile(
-        # Pauses of the collector don't matter, and it takes less of the processor than the default, G1.
+        # Its pauses don't matter here, and this collector uses less processor time than the default, G1.
         jvm_options="-XX:+UseParallelGC",
-        # What a batch costs whatever its size (planning, offsets, commit, transaction: about 0.1 s) is spread
-        # over a second of records.
+        # Spreads the fixed cost of a batch (planning, offsets, commit, transaction: about 0.1 s) over a
+        # second of records.
         commit_interval_ms=1000,
-        # Memory is that of a batch, however far behind the application is.
+        # Limits memory to that of one batch, however far behind the application is.
         options={"maxOffsetsPerTrigger": "1000000"},
     ),
 }

@@ -1,4 +1,4 @@
-"""What a query says of its batches, read from its progress: how far it is behind, how fast it is, its state.
+"""The progress of a streaming query: its lag, its throughput and its state.
 
 from penstock.spark import lag, read_progress
 
@@ -19,12 +19,12 @@ from penstock.client.settings import ConfigError
 from penstock.spark.source.offsets import Offsets, from_json
 
 _WHOLE_BATCH: Final = "triggerExecution"
-#: Only the offsets of an application of `penstock.streams` have this key.
 STREAMS_CLOCK: Final = "@clock"
+"""A key that only the offsets of an application of `penstock.streams` have."""
 
 
 class HasJson(Protocol):
-    """pyspark's ``StreamingQueryProgress``."""
+    """The interface of pyspark's ``StreamingQueryProgress``."""
 
     @property
     def json(self) -> str: ...
@@ -32,10 +32,10 @@ class HasJson(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """Offsets between what a batch read last and where the partitions ended when it was planned.
+    """Offsets between the end of a batch and the end of each partition when the batch was planned.
 
-    With gaps in them (compaction, transaction markers) that is more than there are records. A partition in
-    which the batch has read everything has 0.
+    The number exceeds that of the records if offsets have gaps (compaction, transaction markers). It is 0 for
+    a partition that the batch has read to its end.
     """
 
     partitions: Mapping[TopicPartition, int]
@@ -52,13 +52,14 @@ class Lag:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """One batch of a query.
+    """The progress of one batch of a query.
 
-    ``records`` is what it has read: of an application of `penstock.streams` by the offsets, which count
-    markers and what compaction took as well, since Spark sees blocks of records only. ``state_rows`` and
-    ``state_bytes`` are those of Spark's state store, in memory and on disk; an application keeps its own
-    stores there, many records in a row. ``late_rows`` were behind the watermark and dropped. ``phases_ms``
-    has Spark's names, ``latestOffset``, ``addBatch``, ``walCommit``, ….
+    ``records`` is the number of records that the batch read. For an application of `penstock.streams` it is
+    computed from offsets, because Spark sees only blocks of records; it then includes transaction markers and
+    records removed by compaction. ``state_rows`` and ``state_bytes`` (in memory and on disk) describe Spark's
+    state store; an application keeps its own stores there, with many records in a row. ``late_rows`` were
+    behind the watermark and were dropped. ``phases_ms`` has Spark's names: ``latestOffset``, ``addBatch``,
+    ``walCommit``, ….
     """
 
     query_id: str
@@ -76,7 +77,7 @@ class Progress:
 
 
 def read_progress(progress: HasJson | Mapping[str, Any] | str) -> Progress:
-    """Of the same as `lag`. Raises ConfigError."""
+    """Return the progress of a batch; it accepts the same values as `lag`. Raises ConfigError."""
     fields = _fields(progress)
     phases: dict[str, int] = dict(fields.get("durationMs") or {})
     batch_ms = int(phases.pop(_WHOLE_BATCH, 0))
@@ -99,11 +100,11 @@ def read_progress(progress: HasJson | Mapping[str, Any] | str) -> Progress:
 
 
 def lag(progress: HasJson | Mapping[str, Any] | str) -> Lag:
-    """The lag of every partition that the query reads with ``penstock`` or Spark's own Kafka source.
+    """Return the lag of every partition that the query reads with ``penstock`` or Spark's own Kafka source.
 
-    ``progress``: ``query.lastProgress``, an element of ``query.recentProgress``, what a
-    ``StreamingQueryListener`` is given, or its JSON. Where several sources read one partition, the one that
-    is farther behind counts. Sources of other kinds are passed over. Raises ConfigError for anything else.
+    ``progress``: ``query.lastProgress``, an element of ``query.recentProgress``, the progress that Spark
+    passes to a ``StreamingQueryListener``, or its JSON. If several sources read one partition, the largest
+    lag counts. Sources of other kinds are skipped. Raises ConfigError for anything else.
     """
     partitions: dict[TopicPartition, int] = {}
     for end, latest in _sources(_fields(progress)):
@@ -131,7 +132,7 @@ def _fields(progress: HasJson | Mapping[str, Any] | str) -> Mapping[str, Any]:
 
 
 def _sources(progress: Mapping[str, Any]) -> Iterator[tuple[Offsets, Offsets]]:
-    """End of the batch and latest offsets, of each source that has both in our shape."""
+    """Yield the batch's end offsets and the latest offsets of each source that reports both as offsets."""
     for source in progress["sources"]:
         end = _offsets(source.get("endOffset"))
         latest = _offsets(source.get("latestOffset"))
@@ -140,7 +141,7 @@ def _sources(progress: Mapping[str, Any]) -> Iterator[tuple[Offsets, Offsets]]:
 
 
 def _offsets(value: object) -> Offsets | None:
-    """None if they are not ours."""
+    """The offsets of partitions in ``value``, or None if it holds anything else."""
     found = _object(value)
     try:
         return None if found is None else from_json(found)
@@ -149,7 +150,7 @@ def _offsets(value: object) -> Offsets | None:
 
 
 def _object(value: object) -> dict[str, Any] | None:
-    """Offsets in a progress are JSON within JSON, or an object already."""
+    """The offsets in a progress as an object; they are JSON within JSON, or already an object."""
     try:
         found = json.loads(value) if isinstance(value, str) else value
     except ValueError:

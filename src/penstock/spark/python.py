@@ -1,9 +1,10 @@
-"""The Python that Spark starts its workers with, so that they import pyspark as fast as this process did.
+"""The Python that runs Spark's workers, set up so that they import pyspark as fast as this process does.
 
-Spark puts the archive ``pyspark.zip`` first on the path of each, of some twice. What is imported from an
-archive is compiled anew in every process, half a second to a second of processor time, while the same modules
-lie compiled in the installed package that the archive is part of. Behind it stands ``spark-core.jar``, which
-has no Python in it, but costs each process that searches the path a tenth of a second.
+Spark puts the archive ``pyspark.zip`` first on each worker's path, in some workers twice. Python compiles
+modules that it imports from an archive again in every process, which takes half a second to a second of
+processor time, although the installed package that the archive is part of has the same modules compiled. The
+path also has ``spark-core.jar``, which contains no Python but adds a tenth of a second to every process that
+searches the path.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ exec {executable} "$@"
 
 
 def worker_python(pyspark_home: Path) -> str:
-    """What ``PYSPARK_PYTHON`` should be for workers on this machine: this Python, without the archives.
+    """Return the value for ``PYSPARK_PYTHON`` on this machine: this Python, without the archives on its path.
 
-    Where pyspark is not an installed package, or nothing can be written, it is this Python as it is.
+    If pyspark is not an installed package, or the launcher cannot be written, that is this Python unchanged.
     """
     archives = sorted((pyspark_home / "python" / "lib").glob("*.zip"))
     archives += sorted((pyspark_home / "jars").glob("spark-core_*.jar"))

@@ -1,12 +1,12 @@
-"""A Spark session with the settings that streams over Penstock want, on a Java found by itself.
+"""Build a Spark session with settings for streaming from Penstock, on a Java that is found automatically.
 
     from penstock.spark.session import build_session
 
     spark = build_session("orders")
     spark.readStream.format("penstock").option("bootstrap.servers", "127.0.0.1:9092")...
 
-It is an ordinary `SparkSession`: nothing in a query depends on having been built here, and the same query
-runs in a session of your own on any cluster.
+It is an ordinary `SparkSession`: no query depends on it, and the same query runs in a session of your own on
+any cluster.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 DRIVER_JAVA: Final = "spark.driver.extraJavaOptions"
 
 SETTINGS: dict[str, str] = {
-    # One meaning of event time, whatever the machine's zone.
+    # Event time must not depend on the machine's time zone.
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    # Between the JVM and its Python workers: TCP on loopback stalls 40 ms on small batches.
+    # The JVM talks to its Python workers: TCP on loopback stalls 40 ms on small batches.
     "spark.python.unix.domain.socket.enabled": "true",
-    # State larger than the heap, and per batch only what changed is written to the checkpoint.
+    # RocksDB holds state larger than the heap, and each batch writes only its changes to the checkpoint.
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
@@ -46,7 +46,7 @@ SETTINGS: dict[str, str] = {
 }
 
 LOCAL_SETTINGS: dict[str, str] = {
-    # The default manager forks a process for each file it renames on a local disk.
+    # The default manager forks a process for each file that it renames on a local disk.
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
@@ -54,9 +54,12 @@ LOCAL_SETTINGS: dict[str, str] = {
     "spark.driver.bindAddress": "127.0.0.1",
 }
 
-# Each shuffle partition of a stateful operator costs a task and a state commit per batch, so on one machine
-# there are no more of them than this, however many cores. A checkpoint keeps the number it was made with.
 LOCAL_SHUFFLE_PARTITIONS_MAX = 8
+"""The most shuffle partitions on one machine, however many cores it has.
+
+Each one costs a stateful operator a task and a state commit per batch. A checkpoint keeps the number that it
+was created with.
+"""
 
 
 def build_session(
@@ -75,17 +78,18 @@ def build_session(
 ) -> SparkSession:
     """Return the active session, or a new one on `master` with Penstock's settings under `extra_conf`.
 
-    `profile`: "steady" for queries that stay, "quick" for tests and jobs of a few seconds, "low-latency" and
-    "throughput" for streams applications (`penstock.spark.profiles`). `log_level` is log4j's name for what
-    Spark prints on stderr; with `log_file` it is appended to that file, and so is what the Python workers
-    print. With a `master` that is not local, executors get this package, with `modules` that lie beside it,
-    from here (`penstock.spark.shipping`); without `ship` they have to have it. `own_process_group`: Ctrl-C in
+    `profile`: "steady" for long-running queries, "quick" for tests and jobs of a few seconds, "low-latency"
+    and "throughput" for streams applications (`penstock.spark.profiles`). `log_level` is log4j's name for
+    the level of what Spark prints on stderr; with `log_file`, that output and the Python workers' are
+    appended to the file. If `master` is not local, executors get this package and `modules` from here
+    (`penstock.spark.shipping`); with `ship=False` they must have it installed. `own_process_group`: Ctrl-C in
     the terminal reaches this process alone. `share_classes`: start faster with `penstock.spark.class_data`.
-    `niceness`: above 0 what runs in Spark on this machine lets this process go first, and all others.
+    `niceness`: above 0, Spark's processes on this machine yield to this process and to all others.
 
-    Raises `JavaNotFound` if no Java fits, `CannotShip`. A session that is already active is returned with the
-    settings that can still change; those of its JVM stay, and so they do in a process that spark-submit has
-    started.
+    A session that is already active is returned with those settings that can still change. The settings of
+    its JVM stay as they are, which also holds for a process that spark-submit has started.
+
+    Raises `JavaNotFound` if no Java fits, and `CannotShip`.
     """
     import pyspark
     from pyspark.sql import SparkSession
@@ -117,14 +121,14 @@ def build_session(
     if ship and not master.startswith("local"):
         library = make_library(modules)
         settings = with_library(settings, library.archive)
-        # The driver's own workers run whatever Python the executors have, in this machine's file system.
+        # Workers on the driver run the executors' Python, but read this machine's file system.
         launch["PYTHONPATH"] = _joined(os.pathsep, str(library.directory), os.environ.get("PYTHONPATH"))
     with _environment(launch):
         return _with(builder, settings).getOrCreate()
 
 
 def with_library(settings: Mapping[str, str], archive: Path) -> dict[str, str]:
-    """The settings with which executors unpack an archive of `make_library` and import from it."""
+    """Return settings with which executors unpack an archive of `make_library` and import from it."""
     path = settings.get("spark.executorEnv.PYTHONPATH")
     return {
         **settings,
@@ -140,7 +144,7 @@ def _with(builder: SparkSession.Builder, settings: Mapping[str, str]) -> SparkSe
 
 
 def settings_for(master: str, profile: ProfileName, extra_conf: Mapping[str, str]) -> dict[str, str]:
-    """Spark's configuration for a session on `master`: Penstock's, then the profile's, then `extra_conf`."""
+    """Return the configuration for a session on `master`: Penstock's, the profile's, then `extra_conf`."""
     chosen = PROFILES[profile]
     settings = dict(SETTINGS)
     launched = ["driver"]
@@ -153,7 +157,7 @@ def settings_for(master: str, profile: ProfileName, extra_conf: Mapping[str, str
     for role in launched:
         name = f"spark.{role}.extraJavaOptions"
         if options := _joined(" ", chosen.jvm_options, settings.get(name)):
-            settings[name] = options  # what comes later wins
+            settings[name] = options  # the JVM lets later options win
     return settings
 
 
@@ -163,7 +167,7 @@ def _joined(separator: str, *parts: str | None) -> str:
 
 @contextmanager
 def _environment(variables: Mapping[str, str]) -> Iterator[None]:
-    """Set environment variables for the block only: the JVM inherits them, the caller keeps its own."""
+    """Set environment variables during the block only: the JVM inherits them, the caller's stay unchanged."""
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     try:

@@ -1,12 +1,12 @@
-"""Penstock for executors that don't have it: an archive that Spark unpacks beside each of them.
+"""Penstock for executors that don't have it: an archive that Spark unpacks for each of them.
 
     library = make_library()
     conf = {"spark.archives": f"{library.archive}#{DIRECTORY}", "spark.executorEnv.PYTHONPATH": DIRECTORY}
 
 `penstock.spark.session.build_session` does that for every master but a local one. The archive has this
-package, with its compiled kernels (a zip on the path, as ``--py-files`` takes it, could not hold them), and
-the small packages that it needs in an executor. Those that Spark itself needs for Arrow (pyarrow, pandas,
-numpy, protobuf) must be there: they are large, and every PySpark installation that runs Python has them.
+package with its compiled kernels, which a zip on the path (``--py-files``) could not hold, and the small
+packages that it needs in an executor. Packages that Spark itself needs for Arrow (pyarrow, pandas, numpy,
+protobuf) must be installed: they are large, and every PySpark installation that runs Python has them.
 Executors must have the driver's Python release and platform, as Spark demands anyway.
 """
 
@@ -29,12 +29,11 @@ from typing import Final, NamedTuple
 import penstock
 from penstock.spark.java import cache_directory
 
-#: What the archive is called where Spark has unpacked it: below the working directory of each executor.
 DIRECTORY: Final = "penstock-library"
+"""The directory into which Spark unpacks the archive, below the working directory of each executor."""
 
-#: Distributions that source, sink and streams applications import in an executor.
 EXECUTOR_NEEDS: Final = ("cramjam", "crc32c", "lz4", "msgspec")
-#: What the command line needs besides, for a driver that runs on the cluster.
+"""The distributions that source, sink and streams applications import in an executor."""
 DRIVER_NEEDS: Final = (
     *EXECUTOR_NEEDS,
     "confluent-kafka",
@@ -43,6 +42,7 @@ DRIVER_NEEDS: Final = (
     "rich",
     "typer",
 )
+"""The distributions for a driver on the cluster: those of executors, and those of the command line."""
 
 _LEFT_OUT: Final = {".c", ".pyx", ".pxd", ".h", ".pyc"}
 _REQUIREMENT: Final = re.compile(r"[A-Za-z0-9._-]+")
@@ -53,7 +53,7 @@ class CannotShip(RuntimeError):
 
 
 class Library(NamedTuple):
-    """The same content twice: packed for executors, and unpacked for this machine's own workers."""
+    """One library in two forms: an archive for executors, and a directory for this machine's own workers."""
 
     archive: Path
     directory: Path
@@ -62,10 +62,11 @@ class Library(NamedTuple):
 def make_library(
     modules: Iterable[ModuleType] = (), *, needs: Iterable[str] = EXECUTOR_NEEDS, cache: Path | None = None
 ) -> Library:
-    """Write archive and directory, or find them as they were written before for the same content.
+    """Write the archive and the directory, or reuse those already written for the same content.
 
-    ``modules`` come along, with their packages. ``needs``: distributions, with what they require in turn.
-    They lie in ``cache``, by default in the user's cache directory. Raises CannotShip, OSError.
+    The library includes ``modules`` with their packages, and the distributions in ``needs`` with those that
+    they require in turn. It is written to ``cache``, by default the user's cache directory. Raises CannotShip
+    and OSError.
     """
     files = dict(_own_files())
     for name in sorted(_closure(needs)):
@@ -102,7 +103,7 @@ def _package_files(name: str, directory: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _module_files(module: ModuleType) -> dict[str, Path]:
-    """Of the module's outermost package, or the file of a module alone; under the name it is imported by."""
+    """Return the files of the module's top-level package, or its single file, by their import paths."""
     name = module.__name__.partition(".")[0]
     spec = importlib.util.find_spec(name)
     if spec is not None and spec.submodule_search_locations:
@@ -122,7 +123,7 @@ def _closure(names: Iterable[str]) -> set[str]:
         found.add(name)
         for requirement in _distribution(name).requires or ():
             required = _REQUIREMENT.match(requirement)
-            if required and ";" not in requirement:  # extras, and other platforms and releases
+            if required and ";" not in requirement:  # skips extras, and other platforms and releases
                 left.append(required[0])
     return found
 
@@ -156,7 +157,7 @@ def _write_directory(directory: Path, contents: Mapping[str, bytes]) -> None:
     unfinished.chmod(0o755)
     try:
         unfinished.rename(directory)
-    except OSError:  # another process was faster
+    except OSError:  # another process may have written it first
         if not directory.exists():
             raise
 

@@ -1,8 +1,8 @@
-"""Keeps what a Python worker has imported out of its garbage collections.
+"""Exclude what a Python worker has imported from its garbage collections.
 
 Spark's worker daemon collects garbage after each task, in all generations. With pandas and pyarrow imported
-that takes 30 to 50 ms, and even a batch of ten rows passes through six workers: it was more than half of the
-processor time of a small batch, and of the time it took.
+that takes 30 to 50 ms, and even a batch of ten rows passes through six workers: collecting took more than
+half of the processor time of a small batch, and of its duration.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-# The daemon's own switch: set in its workers when they are kept from task to task, and nowhere else.
 _KEPT: Final = "SPARK_REUSE_WORKER"
+"""The variable that Spark's daemon sets in workers that it keeps across tasks, and nowhere else."""
 
 _calls: dict[int, int] = {}
 
 
 def settle_worker() -> None:
-    """To be called by whatever a worker runs, at its beginning. Does nothing outside such a worker.
+    """Freeze the objects of a Spark worker, so that later garbage collections skip them.
 
-    What is there is taken out of later collections: at the second call, when the first task has imported all
-    that it needs and the daemon has just collected what it left; and whenever there have been twice as many
-    calls again, as state may have grown. Of what is taken out nothing that lies in a cycle is freed later, so
-    it is not done more often.
+    Everything that runs in a worker calls this first. It does nothing in other processes. It freezes at the
+    second call, when the first task has imported all that it needs and the daemon has just collected its
+    garbage, and then each time the number of calls has doubled, because state may have grown. It does so no
+    more often because frozen objects in a reference cycle are never freed.
     """
     pid = os.getpid()
     calls = _calls[pid] = _calls.get(pid, 0) + 1
@@ -33,14 +33,16 @@ def settle_worker() -> None:
         gc.freeze()
 
 
-#: New objects between two collections while a batch is worked on: records by the hundred thousand, which live
-#: until its end, and none of which is part of a cycle.
 _NEW_OBJECTS: Final = 200_000
+"""The number of new objects between two collections during a batch.
+
+A batch creates records by the hundred thousand, which live until its end and are not part of any cycle.
+"""
 
 
 @contextmanager
 def seldom_collecting() -> Iterator[None]:
-    """Collect less often meanwhile: at Python's own rate it takes a third of the time of a batch."""
+    """Collect garbage less often during the block: at Python's default rate it takes a third of a batch."""
     before = gc.get_threshold()
     gc.set_threshold(_NEW_OBJECTS, *before[1:])
     try:

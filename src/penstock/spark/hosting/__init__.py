@@ -1,16 +1,18 @@
-"""Many streams applications in one Spark query: they come, pause and go while it runs.
+"""Many streams applications in one Spark query: members are added, paused and removed while it runs.
 
-A Spark query costs a trigger's worth of planning, commits and state store whatever it reads, so that a dozen
-of them keep two cores busy with nothing. Here the query is one, and what runs in it are **members**:
+Every Spark query pays for planning, commits and the state store at each trigger, so a dozen idle queries keep
+two cores busy. Here there is one query, and the applications that run in it are its **members**:
 
     source     one reader whose offsets are those of each member; topics that several members read from the
-               same place are fetched once
-    shuffle    by member and partition: each such group has state of its own
+               same offset are fetched once
+    shuffle    by member and partition: each such group has its own state
     operator   runs a member's tasks as `penstock.spark.streams` does
-    sink       one transaction for a batch of all: outputs, changelogs, the offsets of each member's group
+    sink       one transaction per batch for all members: outputs, changelogs, the offsets of each member's
+    group
 
-The **roster**, a file in the checkpoint, says which members there are; the reader looks at it whenever Spark
-asks for offsets. A member that fails stands still where its last complete batch ended, and the others go on.
+The **roster**, a file in the checkpoint, lists the members; the reader checks it whenever Spark asks for
+offsets. A member that fails stays at the end of its last complete batch, and the others continue. The package
+holds what hosting adds; code that an application also needs on its own belongs in `penstock.spark.streams`.
 """
 
 from penstock.spark.hosting.host import Host, HostStopped

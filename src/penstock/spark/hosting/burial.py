@@ -1,5 +1,6 @@
-"""What is left of members that were removed, and goes once no batch knows them any more: internal topics,
-groups and plans. Their state goes with the batch in which they are missing.
+"""Delete the internal topics, groups and plans of removed members, once no batch refers to them any more.
+
+Spark's state of a member is cleared in the first batch that no longer includes it.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _log = logging.getLogger(__name__)
 
 
 def to_bury(where: Location, file: RosterFile, roster: Roster) -> list[Member]:
-    """Those of the removed that no batch knows. Raises OSError."""
+    """Return the removed members that no batch refers to any more. Raises OSError."""
     if not roster.removed or file.acknowledged() < roster.revision:
         return []
     completed = last_completed(where)
@@ -29,7 +30,10 @@ def to_bury(where: Location, file: RosterFile, roster: Roster) -> list[Member]:
 
 
 def delete_internals(where: Location, client: ClientConfig, members: Collection[Member]) -> None:
-    """Their topics and groups, while their plans are there. Raises ClientError, MissingPlan."""
+    """Delete the members' internal topics and groups; this needs their plans.
+
+    Raises ClientError, MissingPlan.
+    """
     for member in members:
         with Cluster(client) as cluster:
             _delete_internals(cluster, read_plan(where, member.plan))
@@ -48,6 +52,6 @@ def _delete_internals(cluster: Cluster, plan: MemberPlan) -> None:
 
 
 def delete_plans_of(where: Location, members: Collection[Member]) -> None:
-    """Once the roster knows them no more. Raises OSError."""
+    """Delete the members' plans; call it once the roster no longer lists them. Raises OSError."""
     for member in members:
         delete_plans(where, member.number)

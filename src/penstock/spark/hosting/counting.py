@@ -1,7 +1,7 @@
-"""How many records each member has written to each topic: a file in the checkpoint.
+"""How many records each member has written to each topic, kept in a file in the checkpoint.
 
-Tasks count, Spark hands their reports to the sink's commit, in a process of its own on the driver; the host
-reads the file.
+The tasks count. Spark passes their reports to the sink's commit, in a separate process on the driver, and the
+host reads the file.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from penstock.spark.streams.packing import Block, Kind
 _log = logging.getLogger(__name__)
 
 _FILE: Final = ("penstock", "written.json")
-#: How often those of members that are gone are forgotten.
 _FORGOTTEN_EVERY: Final = 100
+"""The number of batches after which the counts of removed members are deleted."""
 
 Written = Mapping[int, Mapping[str, int]]
 """Records by the member's number and the topic."""
@@ -34,19 +34,19 @@ Written = Mapping[int, Mapping[str, int]]
 
 @dataclass(frozen=True, slots=True)
 class StagedByMembers(TaskStaged):
-    """A task's report with what its members have written."""
+    """A task's report together with the records that its members have written."""
 
     written: Written
 
 
 class OutputsSeen:
-    """By one task: ``written`` counts what has passed."""
+    """The outputs that one task has passed on, counted in ``written``."""
 
     def __init__(self) -> None:
         self.written: dict[int, Counter[str]] = {}
 
     def blocks(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Block]:
-        """Of rows with a plan and a packed block."""
+        """Yield the blocks packed in rows of ``plan`` and ``block``, and count their outputs."""
         for batch in batches:
             for plan, data in zip(batch.column("plan"), batch.column("block"), strict=True):
                 block = Block.unpack(data.as_py())
@@ -64,19 +64,20 @@ class OutputsSeen:
 
 
 class WrittenFile:
-    """``where``: the checkpoint."""
+    """The file of counts in the checkpoint ``where``."""
 
     def __init__(self, where: Location) -> None:
         self._file = where.child(*_FILE)
         self._roster = RosterFile(where)
 
     def read(self) -> Written:
-        """Since each member was added. Raises OSError."""
+        """Return the records written since each member was added. Raises OSError."""
         return self._kept()[1]
 
     def add(self, messages: Iterable[WriterCommitMessage | None], batch_id: int) -> None:
-        """Those of a batch that is published, once however often it is run: nothing that fails here may undo
-        it.
+        """Add the counts of a published batch, only once even if the batch is run again.
+
+        An error is only logged: the batch is already published.
         """
         try:
             last, kept = self._kept()
@@ -94,7 +95,7 @@ class WrittenFile:
             _log.warning("what batch %d has written could not be counted: %s", batch_id, error)
 
     def _kept(self) -> tuple[int, dict[int, Counter[str]]]:
-        """The last batch that added to them."""
+        """Return the last batch that was counted, and the counts."""
         data = self._file.read()
         if data is None:
             return -1, {}

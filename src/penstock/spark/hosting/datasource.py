@@ -1,4 +1,4 @@
-"""The data source ``penstock-host``: both ends of a host's query."""
+"""The data source ``penstock-host``: the source and the sink of a host's query."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class HostDataSource(DataSource):
 
 
 class HostWriter(ExactlyOnceStreamWriter):
-    """All members' outputs and offsets in one transaction."""
+    """The sink of a host: it commits all members' outputs and offsets in one transaction."""
 
     def __init__(self, host: HostPlan) -> None:
         super().__init__(host.sink, COLUMNS, host.driver)
@@ -64,5 +64,5 @@ class HostWriter(ExactlyOnceStreamWriter):
         self._written.add(messages, batchId)
 
     def _first_state(self, reports: Sequence[TaskStaged], batch_id: int, cluster_id: str | None) -> SinkState:
-        """Under a topic of the host's own: those of members may be deleted."""
+        """Return a state that keeps the marker under the host's own topic: members' topics may be deleted."""
         return SinkState(batch_id, self._marker_topic, cluster_id)

@@ -1,6 +1,6 @@
-"""Where the topics of all members end, looked up once for all of them.
+"""The end offsets of all members' topics, requested once for all members.
 
-So members that read the same topic see the same records in the same batch, and what comes is asked for once.
+Members that read the same topic thus see the same records in the same batch.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ from penstock.spark.source.tail import Tail
 
 
 class CommonEnds:
-    """One thread: `look`, and then the members' `EndsOfMember` answer from what was seen."""
+    """The end offsets that all members share, used by one thread.
+
+    After `look`, the members' `EndsOfMember` answer from what it found.
+    """
 
     def __init__(self, cluster: Cluster, isolation: IsolationLevel) -> None:
         self._cluster = cluster
@@ -28,7 +31,7 @@ class CommonEnds:
         self._tail.close()
 
     def look(self, topics: Collection[str], positions: Iterable[Offsets]) -> None:
-        """At all that the members need, who have read up to these ``positions``. Raises ClientError."""
+        """Fetch the end offsets of all members' topics, read up to ``positions``. Raises ClientError."""
         names = tuple(sorted(topics))
         if names != self._names:
             self._tail.close()
@@ -37,7 +40,7 @@ class CommonEnds:
             self._tail.ends(_common(positions))
 
     def has_news(self) -> bool:
-        """Whether anything has come since; after `look`. Raises ClientError."""
+        """Whether any topic has grown since `look`. Raises ClientError."""
         before = self._tail.last_listed
         return bool(self._names) and self._tail.ends(before) != before
 
@@ -47,7 +50,7 @@ class CommonEnds:
 
 
 def _common(positions: Iterable[Offsets]) -> Offsets:
-    """Where all stand; where two of them differ somebody is behind, and nothing is."""
+    """Return the members' shared position, or nothing if two differ, since one of them is then behind."""
     found: Offsets = {}
     for offsets in positions:
         for tp, offset in offsets.items():
@@ -78,4 +81,4 @@ class EndsOfMember:
         return self._common.tail.checkpointed(offsets, group)
 
     def close(self) -> None:
-        """What it looks at is the others' too."""
+        """Do nothing, because the other members use the same connections."""

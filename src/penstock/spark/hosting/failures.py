@@ -1,4 +1,4 @@
-"""Whose fault it is that a batch failed: the error says so, since Spark passes on nothing but its text."""
+"""The member that caused a batch to fail. The error's text names it, since Spark passes on nothing else."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MEMBER: Final = re.compile(r"MemberFailed: member (\d+): (.*)", re.DOTALL)
 
 
 class MemberFailed(RuntimeError):
-    """What one member met; the others could go on."""
+    """An error that concerns one member only; the others could continue."""
 
     def __init__(self, number: int, error: BaseException) -> None:
         super().__init__(f"member {number}: {type(error).__name__}: {error}")
@@ -23,7 +23,7 @@ class MemberFailed(RuntimeError):
 
 @contextmanager
 def blaming(number: int) -> Iterator[None]:
-    """What is raised inside is this member's fault, unless brokers don't answer, which they would to nobody.
+    """Attribute an error raised inside to this member, unless brokers fail to answer, which affects all.
 
     Raises MemberFailed.
     """
@@ -40,8 +40,11 @@ def blaming(number: int) -> Iterator[None]:
 
 
 class Failure(NamedTuple):
-    """Why the host's query ended. ``number``: whose fault it is, None: nobody's alone. ``is_fenced``: another
-    host has taken over."""
+    """The reason why the host's query ended.
+
+    ``number`` is the member that caused it, or None if no single member did. ``is_fenced`` is set if another
+    host has taken over.
+    """
 
     number: int | None
     message: str
@@ -49,7 +52,7 @@ class Failure(NamedTuple):
 
 
 def read_failure(text: str) -> Failure:
-    """From what Spark tells."""
+    """Parse a failure from the text of Spark's exception."""
     message = str(failure_of(text))
     found = _MEMBER.search(message)
     if found is not None:

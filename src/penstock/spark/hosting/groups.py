@@ -1,4 +1,4 @@
-"""The bigints that a host's rows are shuffled by: whose they are, and of which partition."""
+"""The bigints that a host's rows are shuffled by: each one encodes a member and a partition."""
 
 from __future__ import annotations
 
@@ -6,18 +6,20 @@ from typing import Final
 
 from penstock.spark.streams.grouping import spark_hash_of_long
 
-#: Of rows that pass the operator by: outputs of members without state.
 PASSING: Final = 0
-#: Of the first member; no number is given twice.
+"""The group of rows that the operator only passes on: outputs of members without state."""
 FIRST: Final = 1
+"""The number of the first member; no number is assigned twice."""
 
 _PARTITION_BITS: Final = 20
 _NUMBER_BITS: Final = 24
 
 
 def member_group(number: int, partition: int, shuffle_partitions: int) -> int:
-    """One that Spark's hash puts on shuffle partition ``(number + partition) % shuffle_partitions``: so the
-    first partitions of many members don't share one task."""
+    """Return a group that Spark hashes to shuffle partition ``(number + partition) % shuffle_partitions``.
+
+    This keeps the first partitions of many members out of one task.
+    """
     wanted = (number + partition) % shuffle_partitions
     salt = 0
     while True:

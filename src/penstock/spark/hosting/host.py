@@ -1,4 +1,4 @@
-"""The host: starts the query, and starts it again when a member fails."""
+"""The host: starts the query, and restarts it when a member fails."""
 
 from __future__ import annotations
 
@@ -49,23 +49,29 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-#: Of one member in a batch, where nothing else is said: one far behind must not keep the others waiting.
 BATCH_RECORDS: Final = 100_000
+"""The default limit of one member's records in a batch, so that a lagging member doesn't delay the others."""
 _LOOK_S: Final = 0.5
+"""The interval at which the host checks its query and its members."""
 _ACKNOWLEDGED_S: Final = 0.01
+"""The interval at which a waiting caller checks its condition."""
 _BURIED_S: Final = 30.0
+"""How long `Host.add` waits until a removed member of the same name is deleted."""
 _RESTART_PAUSE_S: Final = 1.0
+"""The pause before the query's first restart; it doubles with each further one."""
 _RESTART_PAUSE_MAX_S: Final = 60.0
+"""The longest pause before a restart. The pause is short again once the query has run this long."""
 
 
 class HostStopped(RuntimeError):
-    """The host runs no more: another one has taken over, or it was closed."""
+    """The host no longer runs, because another one has taken over or it was closed."""
 
 
 class Host:
-    """Runs topologies side by side, exactly once. Made by `start`; thread safe.
+    """A host, which runs topologies side by side with exactly-once semantics. Thread safe.
 
-    A member is known by a name; its topology's application id names its group and its internal topics.
+    `start` creates it. A name identifies each member; the application id of its topology names its group and
+    its internal topics.
     """
 
     def __init__(
@@ -91,7 +97,7 @@ class Host:
         self._members = Membership(self._where, retry_s)
         self._stopping = threading.Event()
         self.trouble: Trouble | None = None
-        """Why the query is not running, if it is not: what is no member's fault."""
+        """The reason why the query is not running, if it is not and no member caused it."""
         self._is_fenced = False
         self._query: StreamingQuery | None = self._start_query()
         self._watcher = threading.Thread(target=self._watch, name="penstock-host", daemon=True)
@@ -112,21 +118,22 @@ class Host:
         options: Mapping[str, str] | None = None,
         retry_s: Callable[[int], float] = lambda failures: min(15.0 * 2 ** (failures - 1), 900.0),
     ) -> Host:
-        """Run the members that the checkpoint knows; a host of this ``application`` that runs already is
-        replaced, and publishes nothing from now on.
+        """Start a host that runs the members in the checkpoint.
+
+        It replaces a running host of the same ``application``, which then publishes nothing more.
 
         Args:
-            application: names the host: its transactional id, and the Spark query.
-            topic: one that is there for as long as the host: markers are kept as offsets of its partition 0.
+            application: names the host; it is its transactional id and the name of the Spark query.
+            topic: a topic that exists as long as the host: markers are kept as offsets of its partition 0.
             checkpoint: a directory that driver and executors share.
-            spark: the session whose executors it runs on; None: a local one.
-            profile: of the session built here, and of what members read.
-            shuffle_partitions: how many tasks work on state at the same time. None: one for each core. A
-                checkpoint keeps the number that it was made with.
-            options: of the ``penstock`` source and sink.
-            retry_s: how long a member that has failed so many times in a row rests before it runs again.
+            spark: the session whose executors run the host; None means a local session.
+            profile: the profile of a session built here, and of the members' sources.
+            shuffle_partitions: the number of tasks that work on state at the same time; None means one for
+                each core. A checkpoint keeps the number that it was created with.
+            options: options of the ``penstock`` source and sink.
+            retry_s: returns how long a member pauses after this many failures in a row.
 
-        Raises CheckpointMismatch, CheckpointOutdated, ConfigError, ClientError.
+        Raises CheckpointMismatch, CheckpointOutdated, ConfigError and ClientError.
         """
         session = (spark or build_session(application, profile=profile)).newSession()
         given = dict(options or {})
@@ -146,20 +153,20 @@ class Host:
         self.close()
 
     def close(self) -> None:
-        """After the batch in hand, or without it: the next start continues exactly."""
+        """Stop after the current batch or abandon it; either way the next start continues exactly once."""
         self._stopping.set()
-        self._watcher.join()  # it may be about to start the query again
+        self._watcher.join()  # it may be about to restart the query
         if self._query is not None:
             self._query.stop()
 
     # Members
 
     def add(self, name: str, topology: Topology, *, paused: bool = False) -> None:
-        """From the next batch on. A member of this name goes on where it was, with this topology.
+        """Run a member from the next batch on; a known name continues at its position with this topology.
 
-        Raises TopologyError for one that can't be hosted, or while one of this name is still being removed;
-        MissingTopics, CoPartitioningError, InternalTopicMismatch, GroupInUse, ConfigError, ClientError,
-        HostStopped.
+        Raises TopologyError if the topology can't be hosted or a member of this name is still being removed;
+        also MissingTopics, CoPartitioningError, InternalTopicMismatch, GroupInUse, ConfigError, ClientError
+        and HostStopped.
         """
         if topology.frames:
             raise TopologyError(f"{topology.application} reads DataFrames: expected topics alone in a host")
@@ -170,7 +177,7 @@ class Host:
             self._members.add(name, partial(self._prepared, topology), standing)
 
     def _prepared(self, topology: Topology, number: int) -> tuple[MemberPlan, JsonOffsets]:
-        """The plan, and where a new member begins: at its group's offsets."""
+        """Return the plan and the position where a new member begins: its group's offsets."""
         given = dict(self._options)
         if not any(option.lower() == "maxoffsetspertrigger" for option in given):
             given["maxOffsetsPerTrigger"] = str(BATCH_RECORDS)
@@ -183,7 +190,7 @@ class Host:
             committed = cluster.retry(lambda: group.committed(partitions))
         begin = to_json({tp: found.offset for tp, found in committed.items()})
         own = {"subscribe": ",".join(sorted(read)), "startingOffsets": "earliest"}
-        # Without limits for tasks: the host deals out what is to be read of all its members.
+        # The source has no limit on tasks, because the host distributes the ranges of all its members.
         source = source_options(
             self._servers,
             with_defaults(self._profile, topology, given) | {"maxPartitions": "1000000"},
@@ -202,11 +209,11 @@ class Host:
         return plan, dict(begin)
 
     def pause(self, name: str) -> None:
-        """After the batch in hand. Raises UnknownMember, HostStopped."""
+        """Pause a member after the current batch. Raises UnknownMember, HostStopped."""
         self._stand(name, Standing.PAUSED)
 
     def resume(self, name: str) -> None:
-        """From where it stands; one that has failed tries again. Raises UnknownMember, HostStopped."""
+        """Resume a member at its position, or retry one that failed. Raises UnknownMember, HostStopped."""
         self._stand(name, Standing.RUNNING)
 
     def _stand(self, name: str, standing: Standing) -> None:
@@ -215,7 +222,7 @@ class Host:
             self._members.stand(name, standing)
 
     def remove(self, name: str) -> None:
-        """After the batch in hand; then its state, its internal topics and its group go too.
+        """Remove a member after the current batch; its state, internal topics and group are then deleted.
 
         Raises UnknownMember, HostStopped.
         """
@@ -224,27 +231,30 @@ class Host:
             self._members.remove(name)
 
     def wait_until_gone(self, timeout_s: float) -> tuple[str, ...]:
-        """Until no batch is under way that has anything of a member that was removed: nothing is written for
-        it any more. The names of those of which that is not known when the time is up.
+        """Wait until no running batch includes a removed member, so that none writes any more.
+
+        Returns the names of removed members for which this is not certain at the timeout.
         """
         removed = self._members.removed
         return () if not removed or self._waited(self._members.is_followed, timeout_s) else removed
 
     def wait_until_buried(self, timeout_s: float) -> tuple[str, ...]:
-        """Until nothing is left of members that were removed; the names of the others when the time is up."""
+        """Wait until all removed members are deleted, and return those that are not at the timeout."""
         self._waited(lambda: not self._members.removed, timeout_s)
         return self._members.removed
 
     def _await_burial(self, name: str) -> None:
-        """Until nothing is left of one of this name that was removed: its topics would be taken for those of
-        the next one. Raises TopologyError.
+        """Wait until a removed member of this name is deleted, since the next one would take over its topics.
+
+        Raises TopologyError.
         """
         if not self._waited(lambda: name not in self._members.removed, _BURIED_S):
             raise TopologyError(f"{name} was removed, and is not gone yet: try again later")
 
     def _waited(self, holds: Callable[[], bool], timeout_s: float) -> bool:
-        """Whether it came true in time, before the host was closed; a checkpoint that can't be read says
-        nothing.
+        """Return whether the condition held before the timeout and before the host was closed.
+
+        While the checkpoint can't be read, the condition does not hold.
         """
         deadline_s = time.monotonic() + timeout_s
         while True:
@@ -257,7 +267,7 @@ class Host:
                 return False
 
     def retain(self, names: Collection[str]) -> None:
-        """Remove all others. Raises HostStopped."""
+        """Remove all members except ``names``. Raises HostStopped."""
         with self._members.changing:
             for name in self._members.states().keys() - set(names):
                 self.remove(name)
@@ -266,17 +276,17 @@ class Host:
         return self._members.states()
 
     def activity(self) -> Mapping[str, Activity]:
-        """Of each member. Raises OSError."""
+        """Return the activity of each member. Raises OSError."""
         return self._members.activity()
 
     def wait_until_read(self) -> None:
-        """Until all that the members' topics hold now is processed."""
+        """Wait until the query has processed everything that the members' topics hold now."""
         query = self._query
         if query is not None:
             query.processAllAvailable()
 
     def last_progress(self) -> Mapping[str, Any] | None:
-        """What Spark tells of the last batch."""
+        """Return Spark's progress of the last batch."""
         query = self._query
         found: Mapping[str, Any] | None = None if query is None else query.lastProgress
         return found
@@ -303,7 +313,7 @@ class Host:
             return writer.option("checkpointLocation", checkpoint_option(session, self._where)).start()
 
     def _watch(self) -> None:
-        """Members that failed stand still, the others go on at once; what is removed goes when it is done."""
+        """Restart an ended query, resume failed members when they are due, and delete removed ones."""
         pause_s, started_s = _RESTART_PAUSE_S, time.monotonic()
         while not self._stopping.wait(_LOOK_S):
             try:
@@ -326,12 +336,12 @@ class Host:
                 with self._members.changing:
                     if not self._stopping.is_set():
                         self._query, started_s, self.trouble = self._start_query(), time.monotonic(), None
-            except Exception as error:  # tried again in the next round
+            except Exception as error:  # the next round tries again
                 self.trouble = Trouble.now(f"{type(error).__name__}: {error}")
                 _log.exception("the host could not do what was due")
 
     def _is_member_at_fault(self, query: StreamingQuery | None) -> bool:
-        """Why the query ended; a member that it was the fault of is taken out."""
+        """Return whether a member caused the query to end, and if so mark that member as failed."""
         error = None if query is None else query.exception()
         if error is None:
             return False

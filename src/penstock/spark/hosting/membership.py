@@ -1,4 +1,4 @@
-"""Who belongs to a host, and how each stands: changes of the roster, which the host's batches follow."""
+"""The members of a host and their state: changes to the roster, which the host's batches follow."""
 
 from __future__ import annotations
 
@@ -24,8 +24,10 @@ _log = logging.getLogger(__name__)
 
 
 class MemberState(NamedTuple):
-    """``error``: why it failed last, "" while it runs. ``troubles``: of the last hour, since the host was
-    started; the latest at the end.
+    """The state of one member.
+
+    ``error`` is the reason of its last failure, "" while it runs. ``troubles`` are the failures of the last
+    hour since the host was started, the latest at the end.
     """
 
     standing: Standing
@@ -34,8 +36,10 @@ class MemberState(NamedTuple):
 
 
 class Activity(NamedTuple):
-    """What a member has done. ``read``: how many offsets of each topic it is past; ``written``: how many
-    records it has written to each since it was added, dead letters among them.
+    """The work of one member.
+
+    ``read``: its position in each topic, as the sum of its offsets. ``written``: how many records it has
+    written to each topic since it was added, including dead letters.
     """
 
     read: Mapping[str, int]
@@ -43,16 +47,18 @@ class Activity(NamedTuple):
 
 
 class UnknownMember(KeyError):
-    """No member has the name."""
+    """The error for a name that no member has."""
 
     def __str__(self) -> str:
         return str(self.args[0])
 
 
 class Membership:
-    """As the checkpoint ``where`` keeps it. Thread safe; who does several things in one holds ``changing``.
+    """The members that the checkpoint ``where`` holds. Thread safe.
 
-    ``retry_s``: how long a member that has failed so many times in a row rests before it runs again.
+    A caller that makes several changes in one holds ``changing``.
+
+    ``retry_s``: returns how long a member pauses after this many failures in a row.
     """
 
     def __init__(self, where: Location, retry_s: Callable[[int], float]) -> None:
@@ -63,13 +69,14 @@ class Membership:
         self._written = WrittenFile(where)
         self._troubles = Troubles(retry_s)
 
-    # Changes. Each raises OSError.
+    # Changes; each one raises OSError.
 
     def add(
         self, name: str, prepared: Callable[[int], tuple[MemberPlan, JsonOffsets]], standing: Standing
     ) -> None:
-        """``prepared`` gives the plan for a number, and where a new member begins; one of this name goes on
-        where it was.
+        """Add a member, or give the member of this name a new plan; it then continues at its position.
+
+        ``prepared`` returns the plan for a member's number, and the position where a new member begins.
         """
         with self.changing:
             known = self._roster.named(name)
@@ -88,7 +95,7 @@ class Membership:
             self._troubles.begin_anew(name)
 
     def stand(self, name: str, standing: Standing) -> None:
-        """Raises UnknownMember."""
+        """Set a member's standing. Raises UnknownMember."""
         with self.changing:
             member = self._named(name)
             self._troubles.settle(name)
@@ -96,13 +103,13 @@ class Membership:
                 self._set(self._roster.with_member(replace(member, standing=standing, error="")))
 
     def remove(self, name: str) -> None:
-        """Raises UnknownMember."""
+        """Move a member to the removed ones. Raises UnknownMember."""
         with self.changing:
             self._set(self._roster.without(self._named(name)))
             self._troubles.forget(name)
 
     def take_out(self, number: int, message: str) -> None:
-        """The batch that failed runs once more without this member, which goes back to where it began."""
+        """Mark a member as failed at the start of its failed batch, which then runs again without it."""
         with self.changing:
             member = self._roster.by_number.get(number)
             if member is None:
@@ -116,13 +123,13 @@ class Membership:
             _log.error("%s failed and rests: %s", member.name, message)
 
     def retry(self) -> None:
-        """Let those run that failed and have rested."""
+        """Resume the failed members whose pause is over."""
         with self.changing:
             for name in self._troubles.due():
                 self.stand(name, Standing.RUNNING)
 
     def bury(self, client: ClientConfig) -> None:
-        """Delete what is left of members that no batch knows any more. Raises ClientError, MissingPlan."""
+        """Delete the remains of removed members that no batch refers to. Raises ClientError, MissingPlan."""
         done = to_bury(self._where, self._file, self._roster)
         if not done:
             return
@@ -143,15 +150,15 @@ class Membership:
             raise UnknownMember(f"found no member {name}, expected one of those that run: {known}")
         return found
 
-    # Questions
+    # Queries
 
     @property
     def removed(self) -> tuple[str, ...]:
-        """The names of those of which something is left."""
+        """The names of removed members that are not yet deleted."""
         return tuple(member.name for member in self._roster.removed)
 
     def is_followed(self) -> bool:
-        """Whether no batch is under way that was planned before the last change. Raises OSError."""
+        """Whether no batch planned before the last change is still running. Raises OSError."""
         return self._file.acknowledged() >= self._roster.revision
 
     def states(self) -> Mapping[str, MemberState]:
@@ -162,7 +169,7 @@ class Membership:
             }
 
     def activity(self) -> Mapping[str, Activity]:
-        """Of each member. Raises OSError."""
+        """Return the activity of each member. Raises OSError."""
         completed, written = last_completed(self._where), self._written.read()
         with self.changing:
             members = self._roster.members

@@ -1,7 +1,7 @@
 """The stateful operator of a host's query: each group is one partition of one member.
 
-Spark keeps a map of pages for each group, as for an application that runs by itself; the member's plan, which
-comes with the rows, says what to do with them.
+Spark keeps a map of pages for each group, as for an application in its own query. The rows name the member's
+plan, which determines how they are processed.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ HOSTED: Final = StructType(
 )
 _PAGE_KEY: Final = StructType([StructField("key", BinaryType(), False)])
 _PAGE: Final = StructType([StructField("page", BinaryType(), False)])
-#: A name in the checkpoint: it may not change.
 _PAGES: Final = "pages"
+"""The name of the state in the checkpoint, so it must not change."""
 
 
 class HostOperator(StatefulProcessor):
-    """Sent to the workers with every batch: it holds the host as text."""
+    """The operator, which Spark sends to the workers with every batch; it holds the host as text."""
 
     def __init__(self, host: str) -> None:
         self._host = host
@@ -72,5 +72,5 @@ class HostOperator(StatefulProcessor):
 
 
 def in_order(named: list[tuple[str, bytes]]) -> list[tuple[str, bytes]]:
-    """Blocks of outputs by where their records were read: the shuffle has mixed the tasks that read them."""
+    """Sort output blocks by the position of their records: the shuffle mixes blocks of several tasks."""
     return sorted(named, key=lambda each: Block.unpack(each[1]).position)

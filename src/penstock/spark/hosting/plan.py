@@ -1,4 +1,4 @@
-"""What the processes of a host's query know: of the host by the query's options, of its members by files."""
+"""The plans of a host, passed in the query's options, and of its members, kept in files of the checkpoint."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from penstock.spark.streams.plan import StreamsPlan, plan_from_text
 from penstock.spark.streams.worker import Worker
 
 _FOLDER: Final = ("penstock", "members")
-#: Of how many plans a process keeps code and state in memory.
 _WORKERS_MAX: Final = 512
+"""The number of plans whose code and state a process keeps in memory."""
 
 
 @dataclass(frozen=True)
 class MemberPlan(StreamsPlan):
-    """One member's. ``number``: by which its state is told from that of others."""
+    """The plan of one member, whose state is kept under ``number``."""
 
     number: int = 0
 
@@ -35,7 +35,7 @@ class MemberPlan(StreamsPlan):
 
 @dataclass(frozen=True)
 class HostPlan:
-    """``tasks_max``: that read at the same time."""
+    """The plan of a host; ``tasks_max`` is the number of tasks that read at the same time."""
 
     checkpoint: str
     tasks_max: int
@@ -57,22 +57,22 @@ def host_from_text(text: str) -> HostPlan:
 
 
 def plan_file(where: Location, name: str) -> Location:
-    """Of a member's plan, which never changes under its name."""
+    """Return the file of a member's plan; the content under one name never changes."""
     return where.child(*_FOLDER, name)
 
 
 def plan_name(number: int) -> str:
-    """Of a plan of this member that there has not been yet."""
+    """Return a new name for a plan of this member."""
     return f"{number}-{uuid.uuid4().hex[:12]}"
 
 
 def number_in(name: str) -> int:
-    """Whose plan has this name."""
+    """Return the number of the member whose plan has this name."""
     return int(name.partition("-")[0])
 
 
 def delete_plans(where: Location, number: int) -> None:
-    """All that this member has had. Raises OSError."""
+    """Delete all plans that this member has had. Raises OSError."""
     folder = where.child(*_FOLDER)
     for name in list(folder.names()):
         if name.startswith(f"{number}-"):
@@ -80,11 +80,11 @@ def delete_plans(where: Location, number: int) -> None:
 
 
 class MissingPlan(RuntimeError):
-    """The file of a member's plan is gone from the checkpoint."""
+    """The checkpoint no longer has the file of a member's plan."""
 
 
 def read_plan(where: Location, name: str) -> MemberPlan:
-    """The same object each time in one process. Raises MissingPlan."""
+    """Read a member's plan; one process gets the same object each time. Raises MissingPlan."""
     text = plan_file(where, name).read()
     if text is None:
         raise MissingPlan(f"{plan_file(where, name).uri} is missing: expected the plan of a member")
@@ -97,7 +97,7 @@ _workers: dict[tuple[str, str], Worker] = {}
 
 
 def worker_of(where: Location, name: str) -> Worker:
-    """This process's part of a member, by the name of its plan. Raises MissingPlan."""
+    """Return this process's worker for a member, by the name of its plan. Raises MissingPlan."""
     known = where.uri, name
     worker = _workers.pop(known, None)
     if worker is None:
@@ -109,12 +109,12 @@ def worker_of(where: Location, name: str) -> Worker:
         while len(_workers) >= _WORKERS_MAX:
             del _workers[next(iter(_workers))]
         worker = Worker(plan)
-    _workers[known] = worker  # the one used last is the last
+    _workers[known] = worker  # the most recently used worker is the last
     return worker
 
 
 def forget(where: Location, number: int) -> None:
-    """What this process has in memory of a member that is gone."""
+    """Drop this process's memory of a member that was removed."""
     for key, worker in list(_workers.items()):
         assert isinstance(worker.plan, MemberPlan)
         if key[0] == where.uri and worker.plan.number == number:

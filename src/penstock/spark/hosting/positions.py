@@ -1,4 +1,4 @@
-"""Where members stand, by the offsets of the host's query and by Spark's own logs of them."""
+"""The members' positions, from the offsets of the host's query and from Spark's logs of these offsets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Members = dict[str, dict[str, Any]]
 
 
 def last_completed(where: Location) -> Members:
-    """Of the checkpoint ``where``; nothing before the first batch. Raises OSError."""
+    """Return the offsets of the last completed batch, or nothing before the first one. Raises OSError."""
     numbers = [int(name) for name in where.child("commits").names() if name.isdigit()]
     if not numbers:
         return {}
@@ -29,7 +29,7 @@ def last_completed(where: Location) -> Members:
 
 
 def position_in(ended: Members, member: Member) -> JsonOffsets:
-    """Where the batch begins for a member that comes after one that ``ended`` so."""
+    """Return where a member starts in the batch after one that ended at ``ended``."""
     entry = ended.get(str(member.number))
     if entry is None or entry["starts"] != member.starts:
         return member.begin

@@ -1,8 +1,8 @@
-"""Who is hosted: a file in the checkpoint that the host writes and the query's reader follows.
+"""The list of members: a file in the checkpoint that the host writes and the query's reader follows.
 
-A member has a number that nobody else ever gets, and that its state is kept under. ``starts`` counts how
-often it was set on a position of the roster's (``begin``) instead of where its last batch ended: at first,
-and after it has failed, when what was planned for it may not be run.
+A member's state is kept under its number, which is never assigned to another member. ``starts`` counts how
+often the member was set to the roster's position (``begin``) instead of the end of its last batch: when it
+was added, and after each failure, because the batch planned for it must not run.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from penstock.spark.source.checkpointed import JsonOffsets
 _FILE: Final = ("penstock", "roster.json")
 _SEEN: Final = ("penstock", "roster-seen.json")
 _VERSION: Final = 1
-#: How often a file on other than a local disk is read again.
 _REMOTE_MAX_AGE_S: Final = 1.0
+"""How old the last read of a file may be if it isn't on a local disk, where a change is detected at once."""
 
 
 class Standing(Enum):
@@ -34,7 +34,7 @@ class Standing(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """``plan``: the file of its plan. ``groups``: that it may have state in, by which it is removed."""
+    """One member. ``plan`` is its plan's file; ``groups`` are those that may hold its state."""
 
     number: int
     name: str
@@ -52,7 +52,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Roster:
-    """``revision`` counts how often it was written."""
+    """The members of a host; ``revision`` counts the writes."""
 
     members: tuple[Member, ...] = ()
     removed: tuple[Member, ...] = ()
@@ -67,7 +67,7 @@ class Roster:
         return next((member for member in self.members if member.name == name), None)
 
     def with_member(self, member: Member) -> Roster:
-        """In the place of the one of its number, or as the last."""
+        """Replace the member of this number, or add it as the last."""
         others = [each for each in self.members if each.number != member.number]
         members = tuple(sorted([*others, member], key=lambda each: each.number))
         return replace(self, members=members, next_number=max(self.next_number, member.number + 1))
@@ -77,7 +77,7 @@ class Roster:
         return replace(self, members=members, removed=(*self.removed, member))
 
     def without_removed(self, numbers: set[int]) -> Roster:
-        """Once nothing is left of them."""
+        """Drop removed members once everything of them is deleted."""
         return replace(self, removed=tuple(each for each in self.removed if each.number not in numbers))
 
     def to_json(self) -> bytes:
@@ -93,7 +93,7 @@ class Roster:
 
     @classmethod
     def from_json(cls, data: bytes, uri: str) -> Roster:
-        """Raises RosterDamaged."""
+        """Parse a roster. Raises RosterDamaged."""
         try:
             fields = json.loads(data)
             if fields["version"] > _VERSION:
@@ -117,7 +117,7 @@ class Roster:
 
 
 class RosterDamaged(RuntimeError):
-    """The file is no roster of this version."""
+    """The file does not hold a roster of this version."""
 
 
 def _fields(member: Member) -> dict[str, Any]:
@@ -125,7 +125,7 @@ def _fields(member: Member) -> dict[str, Any]:
 
 
 class RosterFile:
-    """``where``: the checkpoint."""
+    """The roster's file in the checkpoint ``where``."""
 
     def __init__(self, where: Location) -> None:
         self._file = where.child(*_FILE)
@@ -134,27 +134,27 @@ class RosterFile:
         self._last = Roster()
 
     def write(self, roster: Roster) -> None:
-        """Raises OSError."""
+        """Replace the file. Raises OSError."""
         self._file.write(roster.to_json())
 
     def read(self) -> Roster:
-        """Without members where there is no file. Raises RosterDamaged, OSError."""
+        """Return the roster, without members if there is no file. Raises RosterDamaged, OSError."""
         data = self._file.read()
         return Roster() if data is None else Roster.from_json(data, self._file.uri)
 
     def follow(self) -> Roster:
-        """The same, cheap to ask a hundred times a second."""
+        """Return the same as `read`, cheaply enough to be called a hundred times a second."""
         now = self._state()
         if now != self._seen:
             self._last, self._seen = self.read(), now
         return self._last
 
     def acknowledge(self, roster: Roster) -> None:
-        """Tell the host that no batch follows an earlier one any more. Raises OSError."""
+        """Record that no batch follows an earlier roster any more. Raises OSError."""
         self._seen_file.write(json.dumps({"revision": roster.revision}).encode())
 
     def acknowledged(self) -> int:
-        """The revision that batches follow; -1 before the first. Raises OSError."""
+        """The revision that batches follow, or -1 before the first one. Raises OSError."""
         data = self._seen_file.read()
         if data is None:
             return -1

@@ -5,10 +5,11 @@ Its offsets hold those of each member (`penstock.spark.streams.source`) under it
     {"@members": {"3": {"starts": 1, "at": {"orders": {"0": 12}, …}, "group": {"id": …, "cluster": …}}, …},
      "host_start": {"id": "5d0c…"}}
 
-``starts`` is the roster's: offsets that were planned for an earlier start are not run. ``group`` is there
-where the batch that ends here moves the member: its consumer group's offsets join the transaction.
-``host_start`` tells the start of the host that planned it: so one that has just started runs a batch at once,
-if need be an empty one, and the first that has records finds processes that run and code that is compiled.
+``starts`` is the roster's: offsets that were planned for an earlier start are not run. ``group`` is present
+if the batch that ends here moves the member: its consumer group's offsets then join the transaction.
+``host_start`` identifies the start of the host that planned the batch. It makes a host that has just started
+run a batch at once, an empty one if need be, so that the first batch with records finds processes that run
+and code that is compiled.
 """
 
 from __future__ import annotations
@@ -48,15 +49,15 @@ _SCHEMA: Final = pa.schema(
     ]
 )
 _HOST_START_KEY: Final = "host_start"
-#: How long members are not asked while nothing comes: timers of some want to know the time of day.
 _IDLE_S: Final = 1.0
+"""How long idle members are not polled; no longer, because some have timers on wall-clock time."""
 
 HostRow = tuple[int, str, bytes]
 """The group, the name of the member's plan, and a packed block."""
 
 
 class Share(NamedTuple):
-    """What one task of a batch does for one member; or, for one that is gone, the groups to clear."""
+    """The part of a task for one member, or the groups to clear of a removed member."""
 
     number: int
     plan: str
@@ -69,7 +70,7 @@ class SharesPartition(InputPartition):
 
 
 class HostReader(DataSourceStreamReader):
-    """``host``: a `HostPlan` as text."""
+    """The reader of a host's query; ``host`` is a `HostPlan` as text."""
 
     def __init__(self, host: str) -> None:
         self._host = host
@@ -88,7 +89,7 @@ class HostReader(DataSourceStreamReader):
         return {MEMBERS_KEY: {}}
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Each member's own limit counts."""
+        """Impose no limit here: each member has its own."""
         return ReadAllAvailable()
 
     def latestOffset(self, start: JsonOffsets, limit: ReadLimit) -> JsonOffsets:
@@ -107,7 +108,7 @@ class HostReader(DataSourceStreamReader):
 
 
 class _Idle(NamedTuple):
-    """Nothing was to do: so it is as long as nothing comes, for a while."""
+    """The finding that no member has work, valid for a while as long as no topic grows."""
 
     start: Members
     roster: Roster
@@ -118,7 +119,7 @@ class _Idle(NamedTuple):
 
 
 class _Driver:
-    """In the process on the driver that Spark asks for offsets."""
+    """The reader's part in the driver's process that Spark asks for offsets."""
 
     def __init__(self, host: HostPlan) -> None:
         self._host = host
@@ -138,9 +139,12 @@ class _Driver:
         self._cluster.close()
 
     def latest(self, start: Members) -> Members:
-        """In the order of their numbers always: Spark compares offsets as text. Raises MemberFailed."""
+        """Return the end of the next batch, always ordered by number, since Spark compares offsets as text.
+
+        Raises MemberFailed.
+        """
         roster = self._file.follow()
-        if roster is not self._acknowledged:  # who asks where the next batch ends has none under way
+        if roster is not self._acknowledged:  # Spark asks for the next batch only while none is running
             self._file.acknowledge(roster)
             self._acknowledged = roster
         if self._idle is not None and self._idle.lasts(start, roster) and not self._ends.has_news():
@@ -175,14 +179,14 @@ class _Driver:
         return entry | {"group": {"id": source.plan.topology.application, "cluster": self._cluster_id}}
 
     def plan(self, start: Members, end: Members) -> list[tuple[Share, ...]]:
-        """What each task of a batch does. Raises MemberFailed."""
+        """Return the shares of each task of a batch. Raises MemberFailed."""
         roster = self._file.follow()
         known = roster.by_number
         shares: list[Share] = []
         for number, entry in end.items():
             member = known.get(int(number))
             if member is None or member.starts != entry["starts"]:
-                continue  # removed since, or failed in this very batch
+                continue  # removed in the meantime, or failed in this very batch
             before = position_in(start, member)
             if before == entry["at"]:
                 continue
@@ -209,8 +213,10 @@ class _Driver:
 
 
 def topics_read(plan: StreamsPlan) -> set[str]:
-    """Names on the cluster of those that the query reads for an application, but for changelogs and global
-    tables."""
+    """Return the names, on the cluster, of the topics that the query reads for an application.
+
+    Changelogs and global tables are not among them.
+    """
     return set(plan.topology.source_topics()) - plan.shuffled_topics
 
 
@@ -219,8 +225,9 @@ def _positions(members: Members) -> dict[str, tuple[int, JsonOffsets]]:
 
 
 def share_out(shares: Iterable[Share], tasks_max: int) -> list[tuple[Share, ...]]:
-    """At most ``tasks_max`` tasks of similar numbers of offsets. What is read from one partition is read in
-    one task: so members that are at the same place there share what is fetched.
+    """Distribute the shares over at most ``tasks_max`` tasks with similar numbers of offsets.
+
+    One task reads each partition, so that members at the same offset share the fetched records.
     """
     together: dict[object, list[Share]] = defaultdict(list)
     for share in shares:
@@ -237,16 +244,16 @@ def share_out(shares: Iterable[Share], tasks_max: int) -> list[tuple[Share, ...]
 
 
 def _size(shares: Sequence[Share]) -> int:
-    """Offsets, and one for each share."""
+    """The number of offsets, plus one for each share."""
     ranges = (part for share in shares if share.work for part in (*share.work.ranges, *share.work.restored))
     return sum(part.end - part.start for part in ranges) + len(shares)
 
 
-# In the tasks
+# Code that runs in the tasks
 
 
 def _rows(host: HostPlan, shares: Sequence[Share]) -> Iterator[HostRow]:
-    """Raises MemberFailed, ClientError."""
+    """Yield the rows of one task's shares. Raises MemberFailed, ClientError."""
     where = host.location
     read_alike: dict[tuple[PartitionRange, ...], list[Share]] = defaultdict(list)
     for share in shares:
@@ -290,7 +297,11 @@ class _Reader(NamedTuple):
     tables: Mapping[str, Any] | None
 
     def rows(self, block: Block, common: dict[bytes, Common], *, is_alone: bool) -> Iterator[HostRow]:
-        """``common``: what was made of the block by those before, for those who read it alike."""
+        """Yield the rows that this member makes of a block.
+
+        ``common`` holds what earlier members have decoded from the block, for later ones that decode it
+        alike.
+        """
         mine = block._replace(clock_ms=self.work.clock_ms, note=self.work.note)
         reading = None if is_alone else self.map_side.reading(block.topic)
         read: Common | None = None

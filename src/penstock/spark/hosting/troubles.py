@@ -1,4 +1,4 @@
-"""Why members failed, and when they are due to try again."""
+"""The failures of members, and the times when they are retried."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 KEPT_MAX: Final = 10
+"""The number of failures kept for each member."""
 _KEPT_MS: Final = 3_600_000
+"""The age up to which failures are reported: one hour."""
 
 
 class Trouble(NamedTuple):
-    """``at_ms``: since 1970."""
+    """One failure; ``at_ms`` counts from 1970."""
 
     at_ms: int
     error: str
@@ -25,7 +27,11 @@ class Trouble(NamedTuple):
 
 @dataclass(slots=True)
 class _Failing:
-    """``in_a_row``: failures that came soon after each other; ``due_s``: a monotonic time, None: it runs."""
+    """The failures of one member.
+
+    ``in_a_row`` counts failures in quick succession. ``due_s`` is the monotonic time of the next retry, or
+    None if none is due.
+    """
 
     troubles: deque[Trouble] = field(default_factory=lambda: deque(maxlen=KEPT_MAX))
     in_a_row: int = 0
@@ -33,8 +39,9 @@ class _Failing:
 
 
 class Troubles:
-    """By members' names, since the host was started. ``rest_s``: how long one rests that has failed so many
-    times in a row. Belongs to one thread at a time.
+    """The failures since the host was started, by the members' names.
+
+    ``rest_s`` returns how long a member pauses after this many failures in a row. Not thread safe.
     """
 
     def __init__(self, rest_s: Callable[[int], float]) -> None:
@@ -42,34 +49,34 @@ class Troubles:
         self._failing: dict[str, _Failing] = {}
 
     def add(self, name: str, error: str) -> None:
-        """It has failed, and rests from now on."""
+        """Record a failure of a member, which pauses from now on."""
         known, now_ms = self._failing.setdefault(name, _Failing()), _now_ms()
         if known.in_a_row and now_ms - known.troubles[-1].at_ms > 3000 * self._rest_s(known.in_a_row):
-            known.in_a_row = 0  # it has run for longer than it rested
+            known.in_a_row = 0  # it has run for longer than it had paused
         known.in_a_row += 1
         known.troubles.append(Trouble.now(error))
         known.due_s = time.monotonic() + self._rest_s(known.in_a_row)
 
     def of(self, name: str) -> tuple[Trouble, ...]:
-        """Those of the last hour, ten at most; the latest at the end."""
+        """The member's failures of the last hour, at most ten, the latest at the end."""
         since_ms = _now_ms() - _KEPT_MS
         known = self._failing.get(name)
         return () if known is None else tuple(each for each in known.troubles if each.at_ms > since_ms)
 
     def due(self) -> list[str]:
-        """Those that have rested."""
+        """Return the members whose pause is over."""
         now_s = time.monotonic()
         return [
             name for name, each in self._failing.items() if each.due_s is not None and each.due_s <= now_s
         ]
 
     def settle(self, name: str) -> None:
-        """It is not to be tried again by itself."""
+        """Cancel the member's automatic retry."""
         if name in self._failing:
             self._failing[name].due_s = None
 
     def begin_anew(self, name: str) -> None:
-        """What fails now has not failed before."""
+        """Reset the count of failures in a row, so that the next failure counts as the first."""
         if name in self._failing:
             self._failing[name].in_a_row = 0
 

@@ -1,8 +1,10 @@
-"""Queries watched while they run: Prometheus metrics, and the console.
+"""Observe queries while they run, through Prometheus metrics and on the console.
 
-from penstock.spark.observing import observe
+    from penstock.spark.observing import observe
 
-observe(spark, metrics_port=9464)  # before queries are started
+    observe(spark, metrics_port=9464)  # before queries are started
+
+The package holds watchers of Spark's progress reports; a watcher must not change the query it watches.
 """
 
 from penstock.spark.observing.console import ProgressView

@@ -1,4 +1,4 @@
-"""A query's progress on the console: redrawn in place on a terminal, a line for each batch elsewhere."""
+"""A query's progress on the console: updated in place on a terminal, a line for each batch elsewhere."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from rich.text import Text
 
 from penstock.spark.progress import Progress
 
-#: Partitions and phases that are shown by name: those with the most.
 _SHOWN: Final = 6
+"""The number of partitions, and of phases, that are shown by name: those with the largest values."""
 _UNITS: Final = ("B", "kB", "MB", "GB", "TB")
 
 
 class ProgressView:
-    """Of one query. A watcher for `observe` or ``app.start``, or told by hand, with `progressed`.
+    """The view of one query: a watcher for `observe` or ``app.start``, or updated through `progressed`.
 
-    ``lines_every_s``: where there is no terminal, lines are at least this far apart. Thread-safe.
+    ``lines_every_s``: without a terminal, lines are at least this far apart. Thread-safe.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class ProgressView:
 
     @contextmanager
     def live(self) -> Iterator[None]:
-        """Draw until the block ends. On a terminal the last state stays; elsewhere totals are a line."""
+        """Draw until the block ends. A terminal keeps the last state; elsewhere a line shows the totals."""
         if self._console.is_terminal:
             with Live(console=self._console, auto_refresh=False) as live:
                 self._set_live(live)
@@ -65,20 +65,20 @@ class ProgressView:
                     self._print(self.summary())
 
     def refresh(self) -> None:
-        """Time has passed: redraw, or print a line that was held back and is due."""
+        """Redraw, or print a delayed line that is due; call it as time passes."""
         with self._lock:
             if self._live is not None:
                 self._live.update(self.render(), refresh=True)
             elif not self._is_shown and self._clock() >= self._line_due_s:
                 self._print_line()
 
-    # A watcher's
+    # The interface of a watcher
 
     def started(self, query_id: str, run_id: str, name: str | None) -> None:
-        """Nothing to show yet."""
+        """Show nothing yet."""
 
     def progressed(self, progress: Progress) -> None:
-        """A batch is done; it counts once, however often it is told in a row."""
+        """Show a completed batch; repeated reports of the same batch count once."""
         with self._lock:
             last = self._last
             if last is None or (progress.run_id, progress.batch_id) != (last.run_id, last.batch_id):
@@ -89,20 +89,20 @@ class ProgressView:
             self.refresh()
 
     def idled(self, query_id: str) -> None:
-        """What was said last still holds."""
+        """Change nothing, since the last report still holds."""
 
     def ended(self, query_id: str, run_id: str, error: str | None) -> None:
-        """Whoever has started the query says so."""
+        """Show nothing: the program that started the query reports its end."""
 
     def summary(self) -> str:
-        """``1,200 records in 3 batches, 4 s``."""
+        """The totals, such as ``1,200 records in 3 batches, 4 s``."""
         with self._lock:
             elapsed_s = self._clock() - self._started_s
             batches = "1 batch" if self._batches == 1 else f"{self._batches:,} batches"
             return f"{self._records:,} records in {batches}, {elapsed_s:,.0f} s"
 
     def render(self) -> RenderableType:
-        """What is known now, for a terminal of 80 columns or more."""
+        """The current state, for a terminal of 80 columns or more."""
         last, elapsed_s = self._last, self._clock() - self._started_s
         if last is None:
             return Padding(Text(f"no batch yet, {elapsed_s:.0f} s", style="dim"), (1, 2))
@@ -138,7 +138,7 @@ class ProgressView:
 
 
 def batch_line(progress: Progress) -> str:
-    """``batch 7: 1,200 records in 95 ms (12,632/s), lag 0, state 1.2 MB``."""
+    """A line such as ``batch 7: 1,200 records in 95 ms (12,632/s), lag 0, state 1.2 MB``."""
     return (
         f"batch {progress.batch_id:,}: {progress.records:,} records in {progress.batch_ms:,} ms "
         f"({progress.records_per_second:,.0f}/s), lag {progress.lag.total:,}, "
@@ -147,7 +147,7 @@ def batch_line(progress: Progress) -> str:
 
 
 def size(count: int) -> str:
-    """Bytes in powers of a thousand: ``1.2 MB``."""
+    """Format bytes in powers of a thousand, such as ``1.2 MB``."""
     scaled, units = float(count), iter(_UNITS)
     unit = next(units)
     for larger in units:

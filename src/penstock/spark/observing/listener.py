@@ -1,7 +1,7 @@
-"""Spark's reports of its queries, handed on.
+"""Pass Spark's reports of its queries to watchers.
 
-pyspark makes an object of each report, with a call to the JVM for each of its fields: a hundred for a batch.
-This listener is called by the JVM itself, and asks for the JSON.
+pyspark creates an object from each report, with a call to the JVM for each of its fields, a hundred for a
+batch. The JVM calls this listener directly, and the listener requests the JSON.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 
 class Watcher(Protocol):
-    """Is told, in threads of py4j; Spark's other listeners wait meanwhile."""
+    """A receiver of reports, called in threads of py4j; Spark's other listeners wait meanwhile."""
 
     def started(self, query_id: str, run_id: str, name: str | None) -> None: ...
 
@@ -30,9 +30,9 @@ class Watcher(Protocol):
 
 
 class WatchingListener(StreamingQueryListener):
-    """For ``spark.streams.addListener``: tells the watchers of every query of that session.
+    """A listener for ``spark.streams.addListener`` that notifies watchers of every query of the session.
 
-    Its methods get the JVM's events, not pyspark's.
+    Its methods receive the JVM's events, not pyspark's.
     """
 
     def __init__(self, *watchers: Watcher) -> None:
@@ -41,7 +41,7 @@ class WatchingListener(StreamingQueryListener):
 
     @property
     def _jlistener(self) -> Any:
-        """What pyspark registers, after it has made the name known."""
+        """The object that pyspark registers, created once the JVM's class is available."""
         if self._wrapped is None:
             jvm: Any = SparkContext._jvm
             self._wrapped = jvm.PythonStreamingQueryListenerWrapper(self)
@@ -56,7 +56,7 @@ class WatchingListener(StreamingQueryListener):
         try:
             progress = read_progress(event.progress().json())
         except Exception:
-            # An error here would be lost in the JVM's log, and metrics would stand still without a word.
+            # An error would be lost in the JVM's log, and the metrics would stop changing without notice.
             logger.exception("a batch's progress could not be read")
             return
         for watcher in self._watchers:

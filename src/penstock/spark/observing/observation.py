@@ -1,4 +1,4 @@
-"""`observe`: the queries of a session told to watchers, and their metrics served to Prometheus."""
+"""`observe`: pass the reports of a session's queries to watchers, and serve their metrics to Prometheus."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ REPORT_TIMEOUT_S: Final = 5.0
 
 
 class MetricsPortTaken(OSError):
-    """Something else listens on the port for metrics."""
+    """Another process listens on the port for metrics."""
 
 
 class MetricsEndpoint:
-    """``http://host:port/metrics``; port 0 takes a free one, which `port` tells.
+    """The server of ``http://host:port/metrics``; with port 0 it takes a free one, available as `port`.
 
     Raises MetricsPortTaken, OSError.
     """
@@ -58,7 +58,10 @@ class MetricsEndpoint:
 
 
 class Observation:
-    """Made by `observe`. ``metrics`` may be registered with a registry of prometheus-client of your own."""
+    """The result of `observe`.
+
+    ``metrics`` may also be registered with your own prometheus-client registry.
+    """
 
     def __init__(
         self,
@@ -74,7 +77,7 @@ class Observation:
 
     @property
     def port(self) -> int | None:
-        """Where metrics are served; None if they are not."""
+        """The port that serves metrics, or None if there is none."""
         return None if self._endpoint is None else self._endpoint.port
 
     def __enter__(self) -> Observation:
@@ -86,11 +89,11 @@ class Observation:
         self.close()
 
     def wait_for_end(self, run_id: str, timeout_s: float = REPORT_TIMEOUT_S) -> bool:
-        """Of a query that has ended: until Spark, which reports in its own time, has told all of it."""
+        """Wait until Spark has reported all batches of an ended query, which it does asynchronously."""
         return self.metrics.wait_for_end(run_id, timeout_s)
 
     def close(self) -> None:
-        """Watch and serve no longer. Doing it twice does no harm."""
+        """Stop watching and serving. Calling it twice does no harm."""
         endpoint, self._endpoint = self._endpoint, None
         if endpoint is not None:
             endpoint.close()
@@ -105,11 +108,12 @@ def observe(
     metrics_port: int | None = None,
     metrics_host: str = DEFAULT_HOST,
 ) -> Observation:
-    """Watch the queries of a session, those that are started from now on.
+    """Watch the queries of a session that start from now on.
 
     Args:
-        watchers: are told of starts, batches and ends, beside the metrics.
-        metrics_port: serve Prometheus metrics there; 0: on a free port, which ``port`` of the result tells.
+        watchers: receive starts, batches and ends, in addition to the metrics.
+        metrics_port: the port that serves Prometheus metrics; with 0 a free one, available as the result's
+            ``port``.
         metrics_host: the address to serve them at; ``0.0.0.0`` for all.
 
     Raises MetricsPortTaken, OSError.

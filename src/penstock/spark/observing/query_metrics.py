@@ -1,7 +1,7 @@
-"""What a scrape gets of the queries of a session: counts that add up from batch to batch, and the last batch.
+"""Metrics of a session's queries: counters that add up from batch to batch, and the state of the last batch.
 
-Without Spark: it is told of starts, batches and ends, in whatever thread, and read by Prometheus in another.
-Series have the query's name, or its id where it has none. A query that ended stays, as inactive.
+Independent of Spark: any thread may report starts, batches and ends, and Prometheus reads in another. Series
+have the query's name, or its id if it has none. A query that ended stays, as inactive.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from prometheus_client.registry import Collector
 from penstock.client.metadata import TopicPartition
 from penstock.spark.progress import Progress
 
-#: Upper bounds of a batch's time, in seconds.
 BUCKETS_S: Final = (0.025, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0)
+"""The upper bounds of the histogram of batch durations, in seconds."""
 
 
 @dataclass(slots=True)
 class _Query:
-    """One series of each kind. Counts begin with the process, as Prometheus expects of them."""
+    """The series of one query. Counters begin with the process, as Prometheus expects."""
 
     query_id: str
     run_id: str
@@ -50,7 +50,7 @@ class _Query:
 
 
 class QueryMetrics(Collector):
-    """``clock`` gives seconds since 1970."""
+    """The metrics of a session; ``clock`` gives seconds since 1970."""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
@@ -59,7 +59,7 @@ class QueryMetrics(Collector):
         self._dead_letters: dict[str, Callable[[], int]] = {}
 
     def count_dead_letters(self, query: str, total: Callable[[], int]) -> None:
-        """Ask ``total`` at each scrape for the dead letters of the query of that name. It raises nothing."""
+        """Call ``total``, which must not raise, at each scrape for the dead letters of the named query."""
         with self._lock:
             self._dead_letters[query] = total
 
@@ -85,7 +85,7 @@ class QueryMetrics(Collector):
             query.lag = progress.lag.partitions
 
     def idled(self, query_id: str) -> None:
-        """Nothing came for a while: no batch tells that the rate is zero now."""
+        """Set the rate to zero: while a query is idle, no batch reports it."""
         with self._lock:
             for query in self._queries.values():
                 if query.query_id == query_id:
@@ -101,7 +101,7 @@ class QueryMetrics(Collector):
             self._lock.notify_all()
 
     def wait_for_end(self, run_id: str, timeout_s: float) -> bool:
-        """Until the end of this run was told, and so every batch of it; False when the time is up before."""
+        """Wait until this run has ended and all its batches are reported; returns False at the timeout."""
         with self._lock:
             return self._lock.wait_for(lambda: not self._is_active(run_id), timeout_s)
 
@@ -121,7 +121,7 @@ class QueryMetrics(Collector):
                 *_batches(self._queries),
                 *_last_batch(self._queries),
             ]
-        # A question to the checkpoint's file system is none to ask while a query waits to report.
+        # `total` may access the checkpoint's file system, so call it outside the lock.
         letters = CounterMetricFamily(
             "penstock_query_dead_letters",
             "Records sent to the dead-letter topic, since the checkpoint was made.",

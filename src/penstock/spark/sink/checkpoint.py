@@ -1,8 +1,9 @@
-"""What the sink reads of a query's checkpoint, and what it keeps there.
+"""The parts of a query's checkpoint that the sink reads, and the files that it keeps there.
 
-Spark's own part: ``metadata`` with the query's id, and ``offsets/<batch>``, the log of what each batch reads,
-written before the batch runs and the same when it is run again. The sink's part, under ``penstock/``: the
-batches staged by tasks, and ``sink.json``, which tells from which batch on the cluster must hold a marker.
+Spark's part: ``metadata`` with the query's id, and ``offsets/<batch>``, the log of what each batch reads,
+which Spark writes before the batch runs and does not change if the batch runs again. The sink's part, under
+``penstock/``: the batches staged by tasks, and ``sink.json``, which records the first batch for which the
+cluster must hold a marker.
 """
 
 from __future__ import annotations
@@ -16,22 +17,24 @@ from penstock.client.metadata import TopicPartition
 from penstock.client.settings import ConfigError
 from penstock.spark.sink.locations import Location
 
-#: The key beside topics in the offsets of a ``penstock`` source: ``{"id": group, "cluster": cluster id}``.
 GROUP_KEY: Final = "@group"
-#: Instead of topics in the offsets of a host (`penstock.spark.hosting`): ``{number: {"at": offsets, "group":
-#: …}}``, a group for those alone that the batch moves.
+"""The key beside topics in the offsets of a ``penstock`` source: ``{"id": group, "cluster": cluster id}``."""
 MEMBERS_KEY: Final = "@members"
+"""The key that replaces topics in the offsets of a host (`penstock.spark.hosting`).
+
+Its value is ``{number: {"at": offsets, "group": …}}``, with a group only for members that the batch moves.
+"""
 
 _OPTION: Final = "checkpointLocation"
 _STATE_VERSION: Final = 1
 
 
 class CheckpointError(Exception):
-    """The checkpoint is not there, is damaged, or does not fit what the cluster holds."""
+    """The checkpoint is missing, is damaged, or does not match what the cluster holds."""
 
 
 class GroupOffsets(NamedTuple):
-    """Up to where one source of a batch reads, for the consumer group that it keeps."""
+    """The offsets where one source's part of a batch ends, for the consumer group that the source keeps."""
 
     group_id: str
     cluster_id: str | None
@@ -39,14 +42,17 @@ class GroupOffsets(NamedTuple):
 
 
 class OffsetEntry(NamedTuple):
-    """A batch in the offset log. ``fingerprint`` differs where anything in the entry does."""
+    """A batch in the offset log. Two entries that differ in anything have different ``fingerprint``."""
 
     fingerprint: str
     groups: tuple[GroupOffsets, ...]
 
 
 class SinkState(NamedTuple):
-    """``sink.json``: batches from ``since`` on have a marker, as the group's offset of ``marker_topic``-0."""
+    """The content of ``sink.json``.
+
+    Batches from ``since`` on have a marker, which is the group's offset of partition 0 of ``marker_topic``.
+    """
 
     since: int
     marker_topic: str
@@ -61,11 +67,11 @@ class Checkpoint:
 
     @classmethod
     def open(cls, uri: str) -> Checkpoint:
-        """Raises ConfigError."""
+        """Open the checkpoint at this URI. Raises ConfigError."""
         return cls(Location.open(uri, _OPTION))
 
     def query_id(self) -> str | None:
-        """None while Spark has not written the checkpoint's ``metadata``."""
+        """The query's id, or None until Spark has written the checkpoint's ``metadata``."""
         data = self.location.child("metadata").read()
         if data is None:
             return None
@@ -86,14 +92,14 @@ class Checkpoint:
         return found
 
     def offset_entry(self, batch_id: int) -> OffsetEntry:
-        """What the batch reads. Raises CheckpointError."""
+        """Return the batch's entry in the offset log. Raises CheckpointError."""
         data = self.location.child("offsets", str(batch_id)).read()
         if data is None:
             raise CheckpointError(f"the offset log of {self.location.uri!r} has no batch {batch_id}")
         return parse_offset_entry(data)
 
     def state(self) -> SinkState | None:
-        """Raises CheckpointError."""
+        """The sink's state, or None before its first batch. Raises CheckpointError."""
         data = self._state.read()
         if data is None:
             return None
@@ -112,17 +118,17 @@ class Checkpoint:
         self._state.write(json.dumps(fields).encode())
 
     def remove_staged(self, up_to: int) -> None:
-        """What tasks staged for batches that are done, attempts that lost included."""
+        """Delete what tasks staged for batches up to this one, including attempts that lost."""
         for name in self.staging.names():
             if name.isdigit() and int(name) <= up_to:
                 self.staging.child(name).remove()
 
 
 def parse_offset_entry(data: bytes) -> OffsetEntry:
-    """An entry of either version of the log. Raises CheckpointError.
+    """Parse an entry of either version of the log. Raises CheckpointError.
 
-    Version 1 has a line for each source, in their order; in version 2 a source's id and a colon stand before
-    its offsets. Offsets of sources that are not ours may be any text.
+    Version 1 has a line for each source, in their order; version 2 puts a source's id and a colon before its
+    offsets. The offsets of other kinds of sources may be any text.
     """
     lines = data.decode().split("\n")
     if len(lines) < 2 or lines[0] not in ("v1", "v2"):

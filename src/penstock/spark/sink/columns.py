@@ -1,4 +1,4 @@
-"""Which columns of a DataFrame make a record, and their Arrow arrays as the encoder takes them."""
+"""Find the columns of a DataFrame that make a record, and convert them to arrays for the encoder."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _HEADERS: Final = "array<struct<key:string,value:binary>>"
 
 @dataclass(frozen=True, slots=True)
 class SinkColumns:
-    """The names, in the DataFrame's own spelling, of the columns that are there; others are ignored."""
+    """The names of the columns that exist, as the DataFrame spells them. Other columns are ignored."""
 
     value: str
     key: str | None
@@ -41,9 +41,9 @@ class SinkColumns:
 def find_columns(
     schema: StructType, has_topic_option: bool, encoded: frozenset[str] = frozenset()
 ) -> SinkColumns:
-    """``encoded``: key and value, where a format says which types they may be.
+    """Return the columns to write. Raises ConfigError if one is missing or has the wrong type.
 
-    Raises ConfigError for a missing column or one of the wrong type.
+    ``encoded`` names those of key and value that a format writes, which then decides on their types.
     """
     fields = {field.name.lower(): field for field in schema}
     if "value" not in fields:
@@ -88,7 +88,7 @@ def _is_fit(name: str, kind: DataType) -> bool:
 
 
 def row_columns(batch: pa.RecordBatch, columns: SinkColumns) -> RowColumns:
-    """The arrays that make records, without a copy (but timestamps, which go from µs to ms)."""
+    """The arrays of the columns, without a copy except for timestamps, which change from µs to ms."""
     return RowColumns(
         rows=batch.num_rows,
         key=None if columns.key is None else binary_column(batch.column(columns.key)),
@@ -99,7 +99,7 @@ def row_columns(batch: pa.RecordBatch, columns: SinkColumns) -> RowColumns:
 
 
 def binary_column(array: pa.Array) -> BinaryColumn:
-    """A string or binary array; the large kinds are narrowed first."""
+    """The buffers of a string or binary array; an array of the large kind is narrowed first."""
     if pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type):
         array = array.cast(pa.binary())
     validity, offsets, data = array.buffers()
@@ -120,5 +120,5 @@ def _timestamp_column(array: pa.Array) -> TimestampColumn:
 
 def _headers_column(array: pa.Array) -> HeadersColumn:
     validity, offsets = array.buffers()[:2]
-    keys, values = array.values.flatten()  # a null header becomes one without key, which the encoder refuses
+    keys, values = array.values.flatten()  # a null header becomes one without key, which the encoder rejects
     return HeadersColumn(offsets, binary_column(keys), binary_column(values), validity, array.offset)

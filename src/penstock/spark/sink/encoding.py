@@ -1,4 +1,4 @@
-"""Rows to record batches, each for one partition of one topic: what every way of writing has in common."""
+"""Encode rows into record batches, each for one partition of one topic; both kinds of delivery share this."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class TopicLimits(NamedTuple):
-    """What a topic is like: ``max_batch_bytes`` bounds a whole record batch as the broker counts it."""
+    """The limits of a topic; ``max_batch_bytes`` bounds a whole record batch as the broker counts it."""
 
     partitions: int
     max_batch_bytes: int | None = None
@@ -37,7 +37,7 @@ class EncodedBatch(NamedTuple):
 
 
 class RowEncoder:
-    """One task's rows, in their order. Subclasses say what is known of a topic."""
+    """The encoder of one task's rows, in their order. Subclasses determine the limits of each topic."""
 
     def __init__(
         self,
@@ -56,11 +56,11 @@ class RowEncoder:
         self._topics: dict[str, tuple[Partitioner, TopicLimits]] = {}
 
     def limits_of(self, topic: str) -> TopicLimits:
-        """Asked once for each topic. Raises ClientError."""
+        """Return the limits of a topic; called once for each topic. Raises ClientError."""
         raise NotImplementedError
 
     def encode(self, rows: pa.RecordBatch) -> Iterator[EncodedBatch]:
-        """Raises RowRefused, RecordTooLarge and what `limits_of` raises."""
+        """Yield the rows as record batches. Raises RowRefused, RecordTooLarge and errors of `limits_of`."""
         for topic, part in self._by_topic(rows):
             if topic not in self._topics:
                 limits = self.limits_of(topic)
@@ -88,7 +88,7 @@ class RowEncoder:
         if rows.num_rows == 0:
             return
         if self._columns.topic is None:
-            assert self._topic is not None  # find_columns saw to it
+            assert self._topic is not None  # find_columns guarantees it
             yield self._topic, rows
             return
         topics = rows.column(self._columns.topic)
@@ -122,7 +122,7 @@ class RowEncoder:
 
 
 def _encoders(columns: SinkColumns, encodings: Sequence[Encoding]) -> Iterator[tuple[str, ColumnEncoder]]:
-    """What writes which column. Raises ConfigError."""
+    """Yield each column that a format writes, with its encoder. Raises ConfigError."""
     names = {"key": columns.key, "value": columns.value}
     for encoding in encodings:
         name = names[encoding.part]
@@ -142,9 +142,9 @@ def _encoder(encoding: Encoding) -> ColumnEncoder:
 
 
 def split_batch(data: bytearray, topic: str, max_batch_bytes: int) -> Iterator[bytearray]:
-    """The same records in batches of at most ``max_batch_bytes``: what compression made larger, for one.
+    """Yield the same records in batches of at most ``max_batch_bytes``; compression can enlarge a batch.
 
-    Raises RecordTooLarge for a record that is too large alone.
+    Raises RecordTooLarge if a single record is too large.
     """
     header = parse_header(data, 0)
     if header.count == 1:

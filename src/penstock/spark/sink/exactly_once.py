@@ -1,11 +1,11 @@
-"""Writing exactly once: tasks stage finished record batches, the driver publishes them in one transaction.
+"""Exactly-once writing: tasks stage finished record batches, the driver publishes them in one transaction.
 
-Tasks never talk to a leader, so an attempt that fails, or loses to a speculative one, leaves nothing in the
-cluster. No transaction is open while they run. What is published, and how a doubt is settled after a crash,
-is told in `penstock.spark.sink.publisher`.
+Tasks never talk to a partition leader, so an attempt that fails, or loses to a speculative one, leaves
+nothing in the cluster. No transaction is open while they run. `penstock.spark.sink.publisher` describes what
+is published, and how an uncertain outcome is resolved after a crash.
 
-Spark calls a writer in several processes, and makes a new one for each call: state is in the checkpoint and
-in the cluster, never here.
+Spark calls a writer in several processes and creates a new one for each call, so all state is kept in the
+checkpoint and in the cluster, never in the writer.
 """
 
 from __future__ import annotations
@@ -50,30 +50,30 @@ from penstock.spark.worker_memory import settle_worker
 
 _log = logging.getLogger(__name__)
 
-#: Of a task of a batch write that has no place to stage: it must pass through the driver's memory.
 UNSTAGED_BYTES_MAX: Final = 64 << 20
+"""The limit for a task of a batch write without a staging directory: the driver keeps its data in memory."""
 JOB_PREFIX: Final = "penstock-write-"
 
-# Local properties that Spark sets for the jobs of a query. The job group is the run's id.
+# The local properties that Spark sets for the jobs of a query. The job group is the run's id.
 _QUERY_ID: Final = "sql.streaming.queryId"
 _RUN_ID: Final = "spark.jobGroup.id"
 _BATCH_ID: Final = "streaming.sql.batchId"
-# In the environment of the driver's Python processes.
+# An environment variable of the driver's Python processes.
 _LOCAL_DIRECTORIES: Final = "SPARK_LOCAL_DIRS"
 
 _DRIVER_ID_LENGTH: Final = 12
 
-# Topics' limits by process: (when asked, in monotonic seconds, and what was answered).
+# Topics' limits by process: when they were requested (monotonic seconds), and the limit.
 _max_bytes: dict[tuple[int, ClientConfig, str], tuple[float, int | None]] = {}
-# Runs whose leftovers in a staging directory this process has removed.
+# The runs for which this process has removed earlier leftovers from a staging directory.
 _swept: set[tuple[str, str]] = set()
 
 
 class ExactlyOnceStreamWriter(DataSourceStreamArrowWriter):
-    """Of a query. Made on the driver; tasks get a pickled copy.
+    """The writer of one streaming query. The driver creates it; tasks get a pickled copy.
 
-    ``driver``: of a streams application, that has claimed it when it started. ``inline_bytes``: a task with
-    more to write stages it in a file.
+    ``driver`` is the driver of a streams application, which claimed the application when it started.
+    ``inline_bytes``: a task with more than this to write stages it in a file.
     """
 
     inline_bytes: ClassVar[int] = INLINE_BYTES
@@ -91,14 +91,16 @@ class ExactlyOnceStreamWriter(DataSourceStreamArrowWriter):
         self._checkpoint_uri = Location.open(options.checkpoint, "checkpointLocation").uri
 
     def recover(self) -> None:
-        """Before a batch runs: take over from an earlier driver that may still be alive, and end what it has
-        left open, which would hold back readers. Raises RunFenced, ClientError, CheckpointError.
+        """Take over from an earlier driver that may still be alive, before the first batch runs.
+
+        This ends a transaction that the earlier driver has left open, which would hold back readers. Raises
+        RunFenced, ClientError, CheckpointError.
         """
         checkpoint = self._checkpoint()
         query_id, state = checkpoint.query_id(), checkpoint.state()
         if query_id is not None and state is not None:
             self._publisher(self._cluster(), query_id, state).recover()
-        elif self._driver is not None:  # no batch had a row yet
+        elif self._driver is not None:  # no batch has had a row yet
             self._ownership(self._cluster(), self._driver).require(require_stable=False)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
@@ -113,11 +115,14 @@ class ExactlyOnceStreamWriter(DataSourceStreamArrowWriter):
         return _stage_rows(iterator, self._options, self._columns, stage, run)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Publish the batch. Raises RunFenced, MarkerMissing, CheckpointMismatch and other ClientErrors;
-        CheckpointError, StagedBatchMissing."""
+        """Publish the batch.
+
+        Raises RunFenced, MarkerMissing, CheckpointMismatch and other ClientErrors; CheckpointError and
+        StagedBatchMissing.
+        """
         reports = _reports(messages)
         if not reports:
-            return  # not one task: nothing was read, nothing is to be written
+            return  # no task ran: nothing was read, and there is nothing to write
         checkpoint = self._checkpoint()
         run = _common_run(reports, checkpoint.require_query_id(), batchId)
         cluster = self._cluster()
@@ -125,7 +130,7 @@ class ExactlyOnceStreamWriter(DataSourceStreamArrowWriter):
         known = checkpoint.state()
         state = known or self._first_state(reports, batchId, cluster_id)
         if state is None:
-            return  # no rows yet, hence no topic to keep the marker under: the batch may be repeated
+            return  # no rows yet, so there is no topic to keep the marker under: the batch may be repeated
         if state.cluster_id != cluster_id:
             raise CheckpointMismatch(
                 f"the query has written to the cluster {state.cluster_id} so far, 'kafka.bootstrap.servers' "
@@ -150,9 +155,9 @@ class ExactlyOnceStreamWriter(DataSourceStreamArrowWriter):
             _tidy(lambda: checkpoint.remove_staged(up_to=batchId))
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Remove what was staged, and end a transaction that a dead commit has left open.
+        """Delete what was staged, and end a transaction that a dead commit has left open.
 
-        Spark may call this after a commit that succeeded: what is published stays.
+        Spark may call this after a commit that succeeded; what is published then stays.
         """
         reports = [message for message in messages if isinstance(message, TaskStaged)]
         checkpoint = self._checkpoint()
@@ -169,7 +174,7 @@ class ExactlyOnceStreamWriter(DataSourceStreamArrowWriter):
         state = checkpoint.state()
         run = next((report.run for report in reports if report.run is not None), None)
         if state is None or run is None:
-            return  # no commit was begun
+            return  # no commit has started
         publisher = self._publisher(self._cluster(), run.query_id, state)
         marker = publisher.marker(require_stable=False)
         if marker is None or run.run_id not in marker.past:
@@ -178,7 +183,7 @@ class ExactlyOnceStreamWriter(DataSourceStreamArrowWriter):
     def _first_state(
         self, reports: Sequence[TaskStaged], batch_id: int, cluster_id: str | None
     ) -> SinkState | None:
-        """None where nothing tells a topic to keep the marker under."""
+        """The state before the first publication, or None if no task reports a topic for the marker."""
         topic = next((topic for report in reports for topic, _, _ in report.index), None)
         return None if topic is None else SinkState(batch_id, topic, cluster_id)
 
@@ -205,7 +210,7 @@ class ExactlyOnceStreamWriter(DataSourceStreamArrowWriter):
 
 
 class ExactlyOnceBatchWriter(DataSourceArrowWriter):
-    """Of one `df.write`: all of it in one transaction of an id of its own, or nothing."""
+    """The writer of one `df.write`: one transaction with its own id publishes all rows or none."""
 
     def __init__(self, options: SinkOptions, schema: StructType) -> None:
         self._options = options
@@ -227,7 +232,7 @@ class ExactlyOnceBatchWriter(DataSourceArrowWriter):
         return _stage_rows(iterator, self._options, self._columns, stage, None)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Raises TransactionLost, StagedBatchMissing, ClientError."""
+        """Publish all rows. Raises TransactionLost, StagedBatchMissing, ClientError."""
         reports = _reports(messages)
         staging = self._staging()
         partitions = partitions_of(reports)
@@ -260,7 +265,7 @@ class ExactlyOnceBatchWriter(DataSourceArrowWriter):
 
 
 class _Encoder(RowEncoder):
-    """Asks for what each topic takes, so that no batch has to be split by the driver."""
+    """An encoder that requests each topic's limits first, so that the driver never has to split a batch."""
 
     def __init__(self, options: SinkOptions, columns: SinkColumns) -> None:
         super().__init__(
@@ -289,7 +294,10 @@ def _stage_rows(
     stage: Stage,
     run: Run | None,
 ) -> TaskStaged:
-    """One task attempt. Raises RowRefused, RecordTooLarge, StagingRequired, ClientError, OSError."""
+    """Stage the rows of one task attempt.
+
+    Raises RowRefused, RecordTooLarge, StagingRequired, ClientError, OSError.
+    """
     settle_worker()
     encoder = _Encoder(options, columns)
     rows = 0
@@ -305,7 +313,7 @@ def _stage_rows(
 
 
 def _current_run() -> Run:
-    """As the task's context tells it. Raises RuntimeError where Spark does not say."""
+    """Return the run from the task's context. Raises RuntimeError if Spark does not provide it."""
     context = TaskContext.get()
     found = [
         None if context is None else context.getLocalProperty(n) for n in (_QUERY_ID, _RUN_ID, _BATCH_ID)
@@ -320,7 +328,7 @@ def _current_run() -> Run:
 
 
 def driver_id() -> str:
-    """Of the Spark driver that this process works for, "" where it can't be told.
+    """The id of the Spark driver that this process works for, or "" if it is unknown.
 
     Two drivers never share the directory of a block manager, and all processes of one driver know its name.
     """
@@ -338,7 +346,7 @@ def _reports(messages: Iterable[WriterCommitMessage | None]) -> list[TaskStaged]
 
 
 def _common_run(reports: Sequence[TaskStaged], query_id: str, batch_id: int) -> Run:
-    """The run that all tasks belong to. Raises CheckpointError."""
+    """Return the run that all tasks belong to. Raises CheckpointError."""
     found = {report.run for report in reports}
     (run, *others) = found
     if others or run is None or (run.query_id, run.batch_id) != (query_id, batch_id):
@@ -350,9 +358,9 @@ def _common_run(reports: Sequence[TaskStaged], query_id: str, batch_id: int) -> 
 
 
 def _group_offsets(entry: OffsetEntry, cluster_id: str | None) -> dict[str, dict[TopicPartition, int]]:
-    """The offsets that join the transaction: those of groups on the cluster that is written to.
+    """The offsets that join the transaction: those of groups on the cluster that the sink writes to.
 
-    A source commits the offsets of a group elsewhere by itself, when the batch is done.
+    A source itself commits the offsets of a group on another cluster when the batch is done.
     """
     offsets: dict[str, dict[TopicPartition, int]] = {}
     for group in entry.groups:
@@ -369,7 +377,7 @@ def _group_notes(reports: Iterable[TaskStaged]) -> dict[str, dict[TopicPartition
 
 
 def _tidy(remove: Callable[[], None]) -> None:
-    """What is published is published: files that stay behind are removed with a later batch."""
+    """Remove staged files. A failure is only logged: the batch is published, and a later one removes them."""
     try:
         remove()
     except OSError as error:

@@ -1,4 +1,4 @@
-"""The options that say how the sink writes keys and values."""
+"""The options that determine how the sink encodes keys and values."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from penstock.client.settings import ConfigError, boolean, one_of, text, whole_n
 from penstock.registry.client.config import RegistryConfig
 from penstock.spark.options import Options
 
-# Names as we have them, and those of Confluent's classes.
+# Our names, and those of Confluent's classes.
 _STRATEGIES: Final = {
     "topic": TOPIC,
     "record": RECORD,
@@ -22,7 +22,7 @@ _STRATEGIES: Final = {
 
 
 def take_encodings(options: Options) -> tuple[Encoding, ...]:
-    """One for keys and one for values, where they are not written as they are. Raises ConfigError."""
+    """Return the encodings of key and value, for those that have a format. Raises ConfigError."""
     properties = options.take_properties(RegistryConfig.names())
     registers = options.take("auto.register.schemas", boolean, None)
     uses_latest = options.take("use.latest.version", boolean, None)

@@ -1,7 +1,8 @@
-"""Directories by the names that Spark knows them under, through Arrow's file systems.
+"""Directories by the names that Spark uses for them, accessed through Arrow's file systems.
 
-Spark reaches a checkpoint by Hadoop's file systems, this package by pyarrow's: ``s3a://`` there is ``s3://``
-here. Credentials come from the environment of the process, as pyarrow documents for each file system.
+Spark reaches a checkpoint through Hadoop's file systems, and this package through pyarrow's: Hadoop's
+``s3a://`` is ``s3://`` here. Credentials come from the environment of the process, as pyarrow documents for
+each file system.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _KNOWN: Final = ("abfs", "abfss", "file", "gs", "hdfs", "s3", "viewfs")
 
 
 class Location(NamedTuple):
-    """A directory. ``uri`` is how it is named in errors and given to other processes."""
+    """A directory or file. ``uri`` names it in errors and to other processes."""
 
     uri: str
     filesystem: fs.FileSystem
@@ -27,7 +28,7 @@ class Location(NamedTuple):
 
     @classmethod
     def open(cls, uri: str, option: str) -> Location:
-        """``option`` names the setting in errors. Raises ConfigError."""
+        """Open a location by its URI or path; ``option`` names the setting in errors. Raises ConfigError."""
         scheme, colon, rest = uri.partition(":")
         if not colon or "/" in scheme:
             path = os.path.abspath(uri)
@@ -54,7 +55,7 @@ class Location(NamedTuple):
         return Location(f"{self.uri.rstrip('/')}/{tail}", self.filesystem, f"{self.path.rstrip('/')}/{tail}")
 
     def read(self) -> bytes | None:
-        """The whole file; None where there is none. Raises OSError."""
+        """The content of the file, or None if there is none. Raises OSError."""
         try:
             with self.filesystem.open_input_stream(self.path) as stream:
                 data: bytes = stream.readall()
@@ -63,7 +64,7 @@ class Location(NamedTuple):
             return None
 
     def write(self, data: bytes) -> None:
-        """All of the file or none of it: written aside and renamed. Raises OSError."""
+        """Write the file atomically: write it under another name and rename it. Raises OSError."""
         aside = f"{self.path}.{os.urandom(4).hex()}.tmp"
         self.filesystem.create_dir(os.path.dirname(self.path), recursive=True)
         with self.filesystem.open_output_stream(aside) as stream:
@@ -71,20 +72,20 @@ class Location(NamedTuple):
         self.filesystem.move(aside, self.path)
 
     def names(self) -> Iterator[str]:
-        """What lies directly in the directory; nothing where there is none. Raises OSError."""
+        """The names of the entries in the directory; none if it doesn't exist. Raises OSError."""
         selector = fs.FileSelector(self.path, allow_not_found=True)
         for info in self.filesystem.get_file_info(selector):
             yield info.base_name
 
     def remove(self) -> None:
-        """The directory and all in it, if it is there. Raises OSError."""
+        """Delete the directory and everything in it, if it exists. Raises OSError."""
         try:
             self.filesystem.delete_dir(self.path)
         except FileNotFoundError:
             return
 
     def remove_file(self) -> None:
-        """The file, if it is there. Raises OSError."""
+        """Delete the file, if it exists. Raises OSError."""
         try:
             self.filesystem.delete_file(self.path)
         except FileNotFoundError:

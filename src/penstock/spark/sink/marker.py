@@ -1,8 +1,8 @@
-"""The marker: which batch of a query was published last, kept by the cluster itself.
+"""The marker: the batch of a query that was published last, kept in the cluster itself.
 
-It is the offset of partition 0 of one topic in a consumer group of the sink's own, committed in the same
-transaction as the batch. A transaction that is open shows as an unstable offset; no other query's transaction
-can hide it, as would happen in a topic that queries share.
+It is the offset of partition 0 of one topic in the sink's own consumer group, committed in the same
+transaction as the batch. While a transaction is open, the group reports an unstable offset. No other query's
+transaction can hide that, as it could if queries shared a topic for their markers.
 """
 
 from __future__ import annotations
@@ -16,20 +16,24 @@ from penstock.client.errors import ClientError
 from penstock.client.groups import CommittedOffset
 
 GROUP_PREFIX: Final = "penstock-sink-"
-#: Metadata of an offset may have 4096 bytes (offset.metadata.max.bytes): 16 runs take 640, 16 drivers 240.
 PAST_MAX: Final = 16
+"""The number of past runs and of past drivers in a marker.
+
+An offset's metadata may have 4096 bytes (offset.metadata.max.bytes): 16 runs take 640, 16 drivers 240.
+"""
 
 
 class MarkerDamaged(ClientError):
-    """The offset that should be the sink's marker was committed by somebody else."""
+    """The offset that should be the sink's marker was committed by another program."""
 
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """``fingerprint`` is that of the batch's entry in the offset log, ``past`` the earlier runs in order.
+    """The state of a query's output after the batch ``batch_id``.
 
-    ``driver_id`` is that of the driver which may publish next, "" where none has said; ``past_drivers`` are
-    those that it has replaced.
+    ``fingerprint`` is that of the batch's entry in the offset log; ``past`` lists earlier runs in order.
+    ``driver_id`` names the driver that may publish next, "" if none has claimed the query; ``past_drivers``
+    are the drivers that it has replaced.
     """
 
     batch_id: int
@@ -40,7 +44,7 @@ class Marker:
     past_drivers: tuple[str, ...] = ()
 
     def to_offset(self) -> CommittedOffset:
-        """The offset is that of the batch to come."""
+        """Convert the marker to an offset, whose number is that of the next batch."""
         fields = {
             "batch": self.batch_id,
             "entry": self.fingerprint,
@@ -53,7 +57,7 @@ class Marker:
 
     @classmethod
     def from_offset(cls, committed: CommittedOffset, group_id: str) -> Marker:
-        """Raises MarkerDamaged."""
+        """Parse a committed marker. Raises MarkerDamaged."""
         marker: Marker | None = None
         with contextlib.suppress(ValueError, KeyError, TypeError):
             fields = json.loads(committed.metadata)
@@ -73,13 +77,13 @@ class Marker:
         return marker
 
     def past_of(self, run_id: str) -> tuple[str, ...]:
-        """The earlier runs as ``run_id``, which follows this marker, has to keep them."""
+        """Return the earlier runs for a marker that ``run_id`` writes after this one."""
         if run_id == self.run_id:
             return self.past
         return (*self.past, self.run_id)[-PAST_MAX:]
 
     def of_driver(self, driver_id: str) -> Marker:
-        """The same batch, once ``driver_id`` has taken over. One that is not known changes nothing."""
+        """Return the marker once ``driver_id`` has taken over; an unknown driver ("") changes nothing."""
         if driver_id in ("", self.driver_id):
             return self
         past = (*self.past_drivers, self.driver_id) if self.driver_id else self.past_drivers

@@ -1,4 +1,4 @@
-"""The options of the sink, checked, as one picklable value."""
+"""The sink's options, validated, as one picklable value."""
 
 from __future__ import annotations
 
@@ -14,14 +14,17 @@ from penstock.protocol.compression import LEVELS, Codec
 from penstock.spark.options import Options
 from penstock.spark.sink.formats import take_encodings
 
-# Options of the query itself, which Spark hands to the sink as well.
+# Options of the query itself, which Spark passes to the sink as well.
 _OF_THE_QUERY = ("queryName",)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BatchConfig:
-    """How rows become record batches. ``batch_bytes``, counted before compression, is larger than a Kafka
-    producer's, which waits for single records; it stays below a topic's usual ``max.message.bytes``."""
+    """How rows are grouped into record batches.
+
+    ``batch_bytes``, counted before compression, is larger than for a Kafka producer, which waits for single
+    records; it stays below a topic's usual ``max.message.bytes``.
+    """
 
     batch_bytes: int = setting("batch.size", 512 << 10, whole_number(1024))
     compression_type: str = setting(
@@ -53,8 +56,11 @@ class TransactionConfig:
 
 @dataclass(frozen=True, slots=True)
 class SinkOptions:
-    """``checkpoint`` is the query's, None in a batch write; ``staging`` is where a batch write puts what is
-    too large for a message to the driver."""
+    """The options of one write.
+
+    ``checkpoint`` is the query's, or None in a batch write. ``staging`` is the directory in which a batch
+    write puts data too large for a message to the driver.
+    """
 
     client: ClientConfig
     producer: ProducerConfig
@@ -68,7 +74,7 @@ class SinkOptions:
 
     @property
     def encoded_parts(self) -> frozenset[str]:
-        """Which of key and value are of whatever type, and written in a format."""
+        """Those of key and value that a format writes, and that may therefore have any type."""
         return frozenset(each.part for each in self.encodings)
 
     @property
@@ -77,7 +83,7 @@ class SinkOptions:
 
 
 def parse_sink(given: Mapping[str, str]) -> SinkOptions:
-    """Raises ConfigError."""
+    """Parse the options that Spark passes. Raises ConfigError."""
     options = Options(given)
     topic = options.take("topic", text, None)
     delivery = Delivery(options.take("delivery", one_of(*(kind.value for kind in Delivery)), "at-least-once"))

@@ -1,16 +1,16 @@
-"""Who runs an application: of all drivers that were started for it the last one, whatever their checkpoints.
+"""Ownership of an application: the driver that started last owns it, whatever the drivers' checkpoints.
 
-The marker (`penstock.spark.sink.marker`) tells drivers of one checkpoint apart. All drivers of an application
-have a transactional id in common, ``penstock-sink-<application>``, so that they fence each other as instances
-of Kafka Streams do; and an entry that names the owner, which is the offset of a group of the same name and is
-committed under that id:
+The marker (`penstock.spark.sink.marker`) distinguishes drivers of one checkpoint. All drivers of an
+application share a transactional id, ``penstock-sink-<application>``, so that they fence each other as
+instances of Kafka Streams do. They also share an entry that names the owner: the offset of a group of the
+same name, committed under that id:
 
     claim    when a driver starts: InitProducerId, and a transaction that holds nothing but its entry
-    look     before each batch, and again in its transaction, when InitProducerId has fenced all others
+    check    before each batch, and again in its transaction, when InitProducerId has fenced all others
 
-So an earlier driver that is still alive either publishes before the later one's claim, or finds itself
-replaced. The entry also tells which query has published last: a checkpoint that the application has left
-behind for another would write everything since then once more.
+An earlier driver that is still alive therefore either publishes before the later one's claim, or finds that
+it was replaced. The entry also names the query that published last, so that an application cannot return to a
+checkpoint that it has left for another: that would write everything since then again.
 """
 
 from __future__ import annotations
@@ -30,27 +30,29 @@ from penstock.client.metadata import TopicPartition
 from penstock.client.transactor import Transactor
 from penstock.spark.sink.marker import GROUP_PREFIX, MarkerDamaged
 
-#: The entry is written again with a batch when it is older: groups forget offsets in time.
 RENEW_MS: Final = 3_600_000
+"""The age from which a batch writes the entry again, since groups expire offsets after some time."""
 _ATTEMPTS_MAX: Final = 8
-# Two that claim at once fence each other; the pause doubles, at random, until one has time to finish.
+# Two drivers that claim at once fence each other. The random pause doubles until one has time to finish.
 _PAUSE_S: Final = 0.05
-# Metadata of an offset may have 4096 bytes (offset.metadata.max.bytes).
+# An offset's metadata may have 4096 bytes (offset.metadata.max.bytes).
 _SHOWN_MAX: Final = 400
 
 
 class RunFenced(ClientError):
-    """A later run of the query, or a later driver, has taken over: this one is a leftover."""
+    """A later run of the query, or a later driver, has taken over, so this one must not write any more."""
 
 
 class CheckpointOutdated(ClientError):
-    """The application has gone on with another checkpoint since."""
+    """The application has since continued with another checkpoint."""
 
 
 @dataclass(frozen=True, slots=True)
 class Driver:
-    """One start of an application; no other has its ``start_id``. ``topic``: of whose partition 0 the entry
-    is an offset. The rest is for people."""
+    """One start of an application, identified by ``start_id``.
+
+    The entry is an offset of partition 0 of ``topic``. The other fields are for error messages.
+    """
 
     application: str
     start_id: str
@@ -61,9 +63,9 @@ class Driver:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """The owner, by its start, and the query that has published last ("" before the first batch).
+    """The owner, identified by its start, and the query that published last ("" before the first batch).
 
-    ``claims``: how often the application was claimed so far, which is the offset.
+    ``claims`` counts how often the application has been claimed; it is stored as the offset.
     """
 
     claims: int
@@ -80,7 +82,7 @@ class Entry:
         return f"started {claimed} UTC on {self.host} with the checkpoint {self.checkpoint}"
 
     def of_query(self, query_id: str) -> Entry:
-        """Once its owner publishes a batch of this query."""
+        """Return the entry for a batch of this query, which its owner publishes."""
         return replace(self, query_id=query_id, query_checkpoint=self.checkpoint)
 
     def to_offset(self) -> CommittedOffset:
@@ -99,7 +101,7 @@ class Entry:
 
     @classmethod
     def from_offset(cls, committed: CommittedOffset, group_id: str) -> Entry:
-        """Raises MarkerDamaged."""
+        """Parse a committed entry. Raises MarkerDamaged."""
         with contextlib.suppress(ValueError, KeyError, TypeError):
             fields = json.loads(committed.metadata)
             return cls(
@@ -119,7 +121,7 @@ class Entry:
 
 
 class Ownership:
-    """Of an application, as one of its drivers sees it."""
+    """The ownership of an application from the view of one of its drivers."""
 
     def __init__(self, cluster: Cluster, driver: Driver, transaction_timeout_ms: int) -> None:
         self.driver = driver
@@ -130,10 +132,10 @@ class Ownership:
         self._group = ConsumerGroup(cluster, self.group_id)
 
     def claim(self, query_id: str | None) -> Entry:
-        """Become the owner; the transaction that an earlier one has open is aborted. ``query_id``: of the
-        checkpoint to go on with, None for a new one.
+        """Become the owner, and abort a transaction that an earlier owner has left open.
 
-        Raises CheckpointOutdated, before anybody is disturbed; ClientError.
+        ``query_id`` is that of the checkpoint to continue with, or None for a new one. Raises ClientError,
+        and CheckpointOutdated before any other driver is disturbed.
         """
         transactor = Transactor(self._cluster, self.transactional_id, self._timeout_ms)
         self._successor(self.owner(require_stable=False), query_id)
@@ -149,7 +151,7 @@ class Ownership:
                 time.sleep(random.uniform(0, _PAUSE_S * 2**attempt))
             else:
                 break
-        # EndTxn may be answered before the entry counts: whoever looks next, this driver too, has to see it.
+        # EndTxn may be answered before the entry is visible, and every later check has to see it.
         self._cluster.retry(lambda: self._group.committed([self.partition]))
         return entry
 
@@ -171,7 +173,7 @@ class Ownership:
         )
 
     def require(self, *, require_stable: bool = True) -> Entry | None:
-        """The entry, of this driver; None if the cluster has forgotten it. Raises RunFenced, ClientError."""
+        """Return this driver's entry, or None if it has expired. Raises RunFenced, ClientError."""
         owner = self.owner(require_stable=require_stable)
         if owner is not None and owner.start_id != self.driver.start_id:
             raise RunFenced(
@@ -182,7 +184,7 @@ class Ownership:
         return owner
 
     def to_write(self, found: Entry | None, query_id: str) -> Mapping[TopicPartition, CommittedOffset]:
-        """The entry, where a batch of this query has to commit it anew."""
+        """Return the entry if a batch of this query has to commit it, because it is new or old."""
         entry = found or self._successor(None, None)
         if entry is found and entry.query_id == query_id and _now_ms() - entry.written_ms < RENEW_MS:
             return {}
@@ -192,9 +194,9 @@ class Ownership:
         return {self.partition: entry.to_offset()}
 
     def owner(self, *, require_stable: bool = True) -> Entry | None:
-        """Raises MarkerDamaged, ServerError."""
+        """The current owner's entry, if there is one. Raises MarkerDamaged, ServerError."""
         found = self._cluster.retry(lambda: self._group.all_committed(require_stable=require_stable))
-        # A topology that reads other topics has its entry at another one.
+        # If the topology reads other topics than before, its entry may be an offset of another topic.
         entries = [Entry.from_offset(committed, self.group_id) for committed in found.values()]
         return max(entries, key=lambda entry: entry.claims, default=None)
 

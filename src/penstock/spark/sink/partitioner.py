@@ -1,7 +1,7 @@
-"""To which partition each row goes: as Kafka's own producer decides.
+"""Assign rows to partitions by the rules of Kafka's own producer.
 
-The column ``partition`` wins; then the murmur2 hash of the key; rows without key stick to one partition for a
-while (KIP-480) and then move on to the next.
+The column ``partition`` comes first, then the murmur2 hash of the key. Rows without key stay with one
+partition for a while (KIP-480) and then move on to the next.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ import pyarrow as pa
 
 from penstock.protocol.columns import BinaryColumn, group_by_partition, partition_keys
 
-# (partition, the numbers of its rows; None: all rows)
 Share: TypeAlias = tuple[int, memoryview | None]
+"""A partition and the indices of its rows; None means all rows."""
 
 
 class RowRefused(ValueError):
-    """A row that cannot be written to any partition; the message says what is wrong with it."""
+    """A row cannot be written to any partition; the message names the reason."""
 
 
 class Partitioner:
-    """Of one topic with ``partitions`` partitions; one instance sees all rows of a task."""
+    """The partitioner of one topic with ``partitions`` partitions, for all rows of a task."""
 
     def __init__(self, topic: str, partitions: int, rng: random.Random | None = None) -> None:
         self._topic = topic
@@ -32,7 +32,7 @@ class Partitioner:
         self._sticky = (rng or random.Random()).randrange(partitions)
 
     def share_out(self, rows: int, key: BinaryColumn | None, partition: pa.Array | None) -> Iterator[Share]:
-        """Every row exactly once, in order within a partition. Raises RowRefused."""
+        """Assign every row to one partition, in order within a partition. Raises RowRefused."""
         self._sticky = (self._sticky + 1) % self._partitions
         if partition is None and (self._partitions == 1 or key is None or key.null_count == rows):
             yield self._sticky, None

@@ -1,18 +1,18 @@
-"""Publishing a batch exactly once: everything that the driver does with the cluster, in one transaction.
+"""Publish a batch exactly once: everything that the driver does with the cluster, in one transaction.
 
-    marker      has a later run published? has this batch been published? then nothing is to be done
-    begin       InitProducerId: earlier producers are fenced, what they left open is aborted
-    marker      once more, as nobody else can move it now
+    marker      stop if a later run has published, or if this batch was published already
+    begin       InitProducerId: the cluster fences earlier producers and aborts what they left open
+    marker      check it again, as nothing else can move it now
     transaction the new marker, the records, the offsets of the source's groups, EndTxn
 
-A driver begins by taking over (`recover`): it enters itself into the marker, so that an earlier driver which
-is still alive finds itself replaced even before the new one has published anything. Drivers of a streams
-application have a transactional id in common, and look who owns it (`penstock.spark.sink.ownership`) beside
-looking at the marker, which stays the query's.
+A driver first takes over (`recover`): it enters itself into the marker, so that an earlier driver which is
+still alive finds out that it was replaced even before the new one has published anything. Drivers of a
+streams application share a transactional id, and check its owner (`penstock.spark.sink.ownership`) in
+addition to the marker, which belongs to the query.
 
-The new marker goes first, so that an open transaction shows (as an unstable offset) and a fenced producer
-fails before it has written anything. Whatever goes wrong, the transaction is either in the log as a whole,
-marker included, or nothing of it counts; so a doubt is settled by `begin` and a look at the marker.
+The new marker is written first, so that an open transaction is visible (as an unstable offset) and a fenced
+producer fails before it has written anything. Whatever goes wrong, the transaction is either in the log as a
+whole, marker included, or none of it counts. `begin` and a check of the marker therefore resolve any doubt.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ from penstock.spark.sink.ownership import RunFenced as RunFenced
 
 _log = logging.getLogger(__name__)
 
-#: How often a batch is begun anew after its transaction was lost to a timeout or to another process.
 ATTEMPTS_MAX: Final = 5
+"""How often a batch is attempted if its transaction is lost to a timeout or to another process."""
 
 
 class Outcome(Enum):
@@ -54,17 +54,19 @@ class Outcome(Enum):
 
 
 class MarkerMissing(ClientError):
-    """The cluster has forgotten up to where the query had published."""
+    """The cluster no longer holds the marker of the last published batch."""
 
 
 class CheckpointMismatch(ClientError):
-    """What the cluster holds of the query does not come from this checkpoint."""
+    """The marker in the cluster does not come from this checkpoint."""
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What goes into one transaction. ``records`` may be asked for more than once; ``offsets`` by group, and
-    ``notes``, which are committed without an offset.
+    """The content of one transaction.
+
+    ``records`` may be called more than once. ``offsets`` and ``notes``, which are committed without an
+    offset, are by group.
     """
 
     partitions: Collection[TopicPartition]
@@ -74,7 +76,7 @@ class Content:
 
     @property
     def commits(self) -> dict[str, dict[TopicPartition, CommittedOffset]]:
-        """What both come to, by group."""
+        """The offsets and notes to commit, by group."""
         found: dict[str, dict[TopicPartition, CommittedOffset]] = defaultdict(dict)
         for group_id, notes in self.notes.items():
             found[group_id] |= {tp: CommittedOffset(NO_OFFSET, metadata=note) for tp, note in notes.items()}
@@ -87,8 +89,11 @@ class Content:
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """One batch of one run. ``fingerprint`` tells its entry in the offset log from any other; with
-    ``must_be_known`` an earlier batch was published, so that the marker must be there."""
+    """One batch of one run.
+
+    ``fingerprint`` identifies its entry in the offset log. With ``must_be_known``, an earlier batch was
+    published, so the marker must exist.
+    """
 
     batch_id: int
     run_id: str
@@ -98,9 +103,12 @@ class Publication:
 
 
 class Publisher:
-    """Of one query, by its id. ``marker_topic``: of whose partition 0 the marker is an offset; ``driver_id``:
-    of the Spark driver that this process belongs to, "" where it is unknown; ``ownership``: of the streams
-    application whose query it is."""
+    """The publisher of one query.
+
+    The marker is an offset of partition 0 of ``marker_topic``. ``driver_id`` is that of the Spark driver that
+    this process belongs to, "" if it is unknown. ``ownership`` is that of the streams application which the
+    query runs, if any.
+    """
 
     def __init__(
         self,
@@ -121,7 +129,7 @@ class Publisher:
         of_the_query = Transactor(cluster, self.group_id, transaction_timeout_ms)
         self._driver_id = driver_id
         self._ownership = ownership
-        # Applications were written under the query's id until they had one of their own.
+        # Applications wrote under the query's id until they got their own.
         self._former: Transactor | None = None
         self._transactor = of_the_query
         if ownership is not None:
@@ -129,10 +137,10 @@ class Publisher:
             self._transactor = Transactor(cluster, ownership.transactional_id, transaction_timeout_ms)
 
     def publish(self, batch: Publication) -> Outcome:
-        """Return when the batch is published, by now or before.
+        """Publish the batch, or find that it was already published, and return.
 
-        Raises RunFenced, MarkerMissing, CheckpointMismatch; ClientError where the cluster does not answer or
-        refuses. After an error the batch may be published or not: `publish` again finds out.
+        Raises RunFenced, MarkerMissing, CheckpointMismatch; ClientError if the cluster does not answer or
+        rejects a request. After an error the batch may or may not be published; another `publish` finds out.
         """
         lost: list[TransactionLost] = []
         while True:
@@ -168,11 +176,10 @@ class Publisher:
         return new.of_driver(self._driver_id)
 
     def recover(self) -> bool:
-        """Take over from the driver before this one, and end what it left open, so that it holds back no
-        reader; whether there was anything.
+        """Take over from the previous driver and end the transaction that it left open, if there is one.
 
-        Somebody who is publishing at this moment has to begin anew. Raises RunFenced if it is this driver
-        that was replaced.
+        An open transaction would hold back readers. Returns whether there was anything to do. A driver that
+        is publishing at this moment has to retry. Raises RunFenced if this driver itself was replaced.
         """
         found = False
         for _ in range(ATTEMPTS_MAX):
@@ -194,10 +201,10 @@ class Publisher:
                 continue
             if former is None:
                 return True
-            # Whoever has begun under the former id since may not have seen the new marker: it ends here, and
-            # the marker is looked at again.
+            # A driver that has begun under the former id since then may not have seen the new marker. This
+            # ends its transaction, and the loop checks the marker again.
             former.begin()
-        return found  # as one of several that begin at once; publishing settles it
+        return found  # several drivers start at once; publishing determines the last one
 
     def _take_over(self) -> None:
         _, marker = self._cluster.retry(self._look)
@@ -212,7 +219,7 @@ class Publisher:
         return marker is not None and self._driver_id not in ("", marker.driver_id)
 
     def _look(self) -> tuple[bool, Marker | None]:
-        """Whether a transaction is open, and the marker before it."""
+        """Return whether a transaction is open, and the marker before it."""
         try:
             return False, self._committed_marker(require_stable=True)
         except ServerError as error:
@@ -221,8 +228,8 @@ class Publisher:
         return True, self._committed_marker(require_stable=False)
 
     def marker(self, *, require_stable: bool = True) -> Marker | None:
-        """Raises UnknownPartition, MarkerDamaged, ServerError."""
-        # Of a topic that is not known (yet) no offset is known either: that must not look like a first batch.
+        """Return the marker, if there is one. Raises UnknownPartition, MarkerDamaged, ServerError."""
+        # A topic that is not known (yet) has no known offset either: that must not look like a first batch.
         self._cluster.require_topics([self._marker_partition.topic])
         return self._cluster.retry(lambda: self._committed_marker(require_stable=require_stable))
 
@@ -232,7 +239,7 @@ class Publisher:
         return None if found is None else Marker.from_offset(found, self.group_id)
 
     def _first_look(self, batch: Publication) -> None:
-        """Before somebody who publishes at this moment is disturbed. Raises RunFenced."""
+        """Check for a later run or driver before disturbing one that is publishing. Raises RunFenced."""
         if self._ownership is not None:
             self._ownership.require(require_stable=False)
         try:
@@ -300,10 +307,10 @@ class Publisher:
 def publish_once(
     cluster: Cluster, producer: ProducerConfig, transactional_id: str, timeout_ms: int, content: Content
 ) -> None:
-    """One transaction under an id that nobody else uses: all of it is published, or nothing.
+    """Publish the content in one transaction under an id of its own: all of it or nothing.
 
-    Raises TransactionLost or another ClientError. Only where the answer to EndTxn did not come in time is it
-    unknown which: the error says so.
+    Raises TransactionLost or another ClientError. The outcome is unknown only if the response to EndTxn did
+    not arrive in time; the error then says so.
     """
     transactor = Transactor(cluster, transactional_id, timeout_ms)
     transactor.begin()
@@ -325,7 +332,7 @@ def publish_once(
 
 
 def write_content(cluster: Cluster, config: ProducerConfig, transactor: Transactor, content: Content) -> None:
-    """Records and offsets into the transaction that has begun, all acknowledged. Raises ClientError."""
+    """Write records and offsets to the current transaction and wait for all responses. Raises ClientError."""
     transactor.add_partitions(content.partitions)
     producer = Producer(cluster, config, create_topics=False, transaction=transactor.transaction)
     try:
@@ -351,7 +358,7 @@ def write_content(cluster: Cluster, config: ProducerConfig, transactor: Transact
 
 
 def abort_quietly(transactor: Transactor) -> None:
-    """So that readers need not wait for the timeout; what led here is the error to tell."""
+    """Abort, so that readers need not wait for the timeout. A failure is only logged: an error led here."""
     try:
         transactor.end(commit=False)
     except ClientError as error:

@@ -1,4 +1,4 @@
-"""What a task hands to the driver: finished record batches, inside its report or in a file."""
+"""Finished record batches that a task passes to the driver, inside its report or in a file."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ from penstock.client.metadata import TopicPartition
 from penstock.spark.sink.encoding import EncodedBatch
 from penstock.spark.sink.locations import Location
 
-#: A report larger than this goes through a file: every report passes through Spark's driver, and 100 MB of
-#: them would cost half a second a batch.
 INLINE_BYTES: Final = 1 << 20
+"""The largest report that is passed without a file.
+
+Every report passes through Spark's driver, and 100 MB of them would cost half a second per batch.
+"""
 _FILE_BUFFER_BYTES: Final = 1 << 20
 
 
@@ -25,11 +27,11 @@ T = TypeVar("T", bound="TaskStaged")
 
 
 class StagedBatchMissing(Exception):
-    """The driver does not find what a task has staged."""
+    """The driver does not find the file that a task has staged."""
 
 
 class Run(NamedTuple):
-    """Which run of which query a report belongs to, and its batch."""
+    """The query, the run and the batch that a report belongs to."""
 
     query_id: str
     run_id: str
@@ -37,7 +39,7 @@ class Run(NamedTuple):
 
 
 class GroupNote(NamedTuple):
-    """What a consumer group is told of a partition in the batch's transaction, without an offset."""
+    """Metadata that the batch's transaction commits for a group and a partition, without an offset."""
 
     group_id: str
     partition: TopicPartition
@@ -46,8 +48,11 @@ class GroupNote(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TaskStaged(WriterCommitMessage):
-    """A task's report. ``index``: topic, partition and size in bytes of each record batch, in order; they lie
-    one after the other in ``inline``, or in the file ``name`` of the staging directory."""
+    """A task's report.
+
+    ``index`` has the topic, the partition and the size in bytes of each record batch, in order. The batches
+    are concatenated in ``inline``, or in the file ``name`` of the staging directory.
+    """
 
     run: Run | None
     rows: int
@@ -57,7 +62,7 @@ class TaskStaged(WriterCommitMessage):
     notes: tuple[GroupNote, ...] = field(default=(), kw_only=True)
 
     def batches(self, staging: Location | None) -> Iterator[EncodedBatch]:
-        """Each in a buffer of its own, as often as asked. Raises StagedBatchMissing, OSError."""
+        """Yield each batch in its own buffer; may be called again. Raises StagedBatchMissing, OSError."""
         if self.inline is not None:
             view = memoryview(self.inline)
             position = 0
@@ -83,7 +88,7 @@ class TaskStaged(WriterCommitMessage):
                 yield EncodedBatch(topic, partition, data)
 
     def as_a(self, kind: type[T], **more: Any) -> T:
-        """The same report with the further fields of another kind of them."""
+        """Return the same report as a subclass with further fields."""
         return kind(**{each.name: getattr(self, each.name) for each in fields(self)}, **more)
 
     def partitions(self) -> set[TopicPartition]:
@@ -91,9 +96,9 @@ class TaskStaged(WriterCommitMessage):
 
 
 class Stage:
-    """Collects one task attempt's batches: in memory, and from `inline_bytes` on in a file of its own.
+    """The batches of one task attempt: in memory, and from `inline_bytes` on in a file of its own.
 
-    ``staging`` None: there is no place for files, and ``inline_bytes`` is a limit.
+    If ``staging`` is None, there is no directory for files, and ``inline_bytes`` is a limit.
     """
 
     def __init__(self, staging: Location | None, name: str, inline_bytes: int = INLINE_BYTES) -> None:
@@ -106,7 +111,7 @@ class Stage:
         self._file: pa.NativeFile | None = None
 
     def add(self, batch: EncodedBatch) -> None:
-        """Raises OSError; StagingRequired where there is no place for files."""
+        """Add a batch. Raises OSError, and StagingRequired if a file is needed without a directory."""
         self._index.append((batch.topic, batch.partition, len(batch.data)))
         self._size += len(batch.data)
         if self._file is not None:
@@ -120,14 +125,14 @@ class Stage:
             self._buffered.clear()
 
     def finish(self, run: Run | None, rows: int) -> TaskStaged:
-        """The report; a file is complete and closed by then."""
+        """Return the report; a file is complete and closed by then."""
         if self._file is None:
             return TaskStaged(run, rows, tuple(self._index), b"".join(self._buffered), None)
         self._file.close()
         return TaskStaged(run, rows, tuple(self._index), None, self._name)
 
     def discard(self) -> None:
-        """Remove the file of an attempt that fails."""
+        """Delete the file of an attempt that fails."""
         if self._file is not None and self._staging is not None:
             file = self._staging.child(self._name)
             with contextlib.suppress(OSError):
@@ -146,7 +151,7 @@ class Stage:
 
 
 class StagingRequired(ValueError):
-    """More to write than fits in reports, and no directory for it."""
+    """A task has more to write than fits in its report, and there is no directory for files."""
 
 
 def partitions_of(reports: Iterable[TaskStaged]) -> set[TopicPartition]:

@@ -1,7 +1,7 @@
-"""Writing at least once: rows to record batches to partition leaders, all acknowledged when a task is done.
+"""At-least-once writing: tasks send record batches to partition leaders and end once all are acknowledged.
 
-A task that fails is run again, and what its first attempt wrote stays. Within an attempt the
-idempotent producer writes each row once.
+Spark runs a failed task again, and the records of its first attempt stay. Within an attempt the idempotent
+producer writes each row once.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from penstock.spark.worker_memory import settle_worker
 
 @dataclass(frozen=True, slots=True)
 class TaskWritten(WriterCommitMessage):
-    """What a task reports: every one of its rows is acknowledged."""
+    """A task's report, sent once all its rows are acknowledged."""
 
     rows: int
 
@@ -49,13 +49,13 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
 @dataclass(frozen=True, slots=True)
 class WriteTask:
-    """One task's rows; picklable, connects where it runs."""
+    """The writing of one task's rows; it is picklable and connects in the process that runs it."""
 
     options: SinkOptions
     columns: SinkColumns
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> TaskWritten:
-        """Write and wait for all acknowledgements. Raises RowRefused, ClientError."""
+        """Write the rows and wait for all acknowledgements. Raises RowRefused, ClientError."""
         settle_worker()
         options = self.options
         producer = shared_producer(options.client, options.producer)
@@ -74,7 +74,7 @@ class WriteTask:
 
 
 class _Encoder(RowEncoder):
-    """How large a batch may be the broker says when it is sent; the producer splits it then."""
+    """An encoder without size limits: if a broker rejects a batch as too large, the producer splits it."""
 
     def __init__(self, options: SinkOptions, columns: SinkColumns) -> None:
         super().__init__(columns, options.topic, options.batch, encodings=options.encodings)

@@ -1,4 +1,4 @@
-"""The batch reader: a DataFrame of what topics hold between two positions."""
+"""The batch reader: a DataFrame of the records between two positions of topics."""
 
 from __future__ import annotations
 
@@ -25,12 +25,14 @@ from penstock.spark.source.retries import with_retries
 
 logger = logging.getLogger(__name__)
 
-# How many tasks a core should get, so that the slowest of them does not hold up the rest; and between which
-# sizes a task pays for its start and still fails cheaply. Spark does not tell a Python source how many cores
-# the executors have, so those of the driver's machine stand for them.
+# Spark does not tell a Python source how many cores the executors have, so the driver's own cores stand for
+# them.
 TASKS_PER_CORE: Final = 4
+"""The number of tasks for each core, so that the slowest task does not delay the rest."""
 TASK_BYTES_MIN: Final = 4 << 20
+"""The smallest size at which a task is worth its start."""
 TASK_BYTES_MAX: Final = 64 << 20
+"""The largest size at which a failed task is cheap to repeat."""
 
 
 class BatchReader(DataSourceReader):
@@ -38,12 +40,12 @@ class BatchReader(DataSourceReader):
         self._options = options
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Tasks of similar size; or by the rules of Spark's own source, where options ask for those."""
+        """Plan tasks of similar size, or by the rules of Spark's own source if options ask for those."""
         with Cluster(self._options.client) as cluster:
             return [RangePartition(*ranges) for ranges in self._plan(cluster)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        if not isinstance(partition, RangePartition):  # Spark's stand-in where there are no partitions
+        if not isinstance(partition, RangePartition):  # Spark's placeholder if there are no partitions
             return iter(())
         return read_ranges(self._options, partition.value)
 
@@ -91,7 +93,7 @@ class BatchReader(DataSourceReader):
     def _bytes_per_offset(
         self, partitions: list[TopicPartition], cluster: Cluster
     ) -> dict[TopicPartition, float]:
-        """What an offset takes on average: brokers tell the size of a whole log, not of a part of it."""
+        """Estimate the average size of an offset: brokers report the size of whole logs only."""
         try:
             sizes = partition_bytes(cluster, partitions)
         except ClientError as error:
@@ -107,5 +109,5 @@ class BatchReader(DataSourceReader):
 
 
 def task_bytes(total: float, cores: int) -> float:
-    """The size to aim at for a task when all of them read ``total`` bytes."""
+    """The size to aim at for each task when together they read ``total`` bytes."""
     return min(TASK_BYTES_MAX, max(TASK_BYTES_MIN, total / (cores * TASKS_PER_CORE)))

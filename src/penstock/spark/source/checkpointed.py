@@ -1,12 +1,12 @@
-"""What a query keeps in its checkpoint for this source: offsets, and beside them which topics they belong to.
+"""The source's entry in a query's checkpoint: offsets, and the topics that they belong to.
 
-The shape is that of Spark's own Kafka source, so a checkpoint of ``format("kafka")`` is continued as it is:
+Its format is that of Spark's own Kafka source, so a query can continue a checkpoint of ``format("kafka")``:
 
     {"orders": {"0": 123, "1": 98}, "@topics": {"orders": "Zc2…"}, "@group": {"id": "g", "cluster": "Mk…"}}
 
-``@topics`` tells a topic that was deleted and created again from the one before it. ``@group`` names the
-consumer group that follows the query, and its cluster: a sink that writes exactly once commits the same
-offsets in its transaction.
+``@topics`` has the ids of topics, so that a topic which was deleted and created again is recognized.
+``@group`` names the consumer group that follows the query, and its cluster: an exactly-once sink commits the
+same offsets in its transaction.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ JsonOffsets = dict[str, dict[str, Any]]
 
 
 class GroupRef(NamedTuple):
-    """A consumer group, and the cluster it is in (empty where the brokers do not say)."""
+    """A consumer group and its cluster (empty if the brokers report no cluster id)."""
 
     group_id: str
     cluster_id: str
@@ -34,7 +34,7 @@ class GroupRef(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Checkpointed:
-    """Next offsets to read; the ids of topics as text, without topics that have none; the group, if any."""
+    """The next offsets to read, the ids of topics that have one, as text, and the group, if any."""
 
     offsets: Offsets
     topic_ids: Mapping[str, str]
@@ -50,7 +50,7 @@ class Checkpointed:
         )
 
     def to_json(self) -> JsonOffsets:
-        """In one order always: Spark compares offsets as text."""
+        """Convert to JSON, always in the same order, because Spark compares offsets as text."""
         shaped: JsonOffsets = dict(to_json(self.offsets))
         named = {topic: self.topic_ids[topic] for topic in shaped if topic in self.topic_ids}
         if named:
@@ -64,7 +64,7 @@ class Checkpointed:
         return None if text is None else uuid_from_text(text)
 
     def recreated(self, later: Checkpointed) -> list[str]:
-        """Topics that were deleted and created again between this and ``later``, by their ids."""
+        """The topics that were deleted and created again between this and ``later``, found by their ids."""
         return sorted(
             topic
             for topic, topic_id in self.topic_ids.items()
@@ -72,7 +72,7 @@ class Checkpointed:
         )
 
     def still_there(self, later: Checkpointed) -> Offsets:
-        """The offsets, without those of topics that are others in ``later``."""
+        """The offsets, without those of topics that were created again before ``later``."""
         recreated = set(self.recreated(later))
         return {tp: offset for tp, offset in self.offsets.items() if tp.topic not in recreated}
 

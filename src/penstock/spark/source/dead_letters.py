@@ -1,6 +1,6 @@
-"""Records that a task could not decode, written to a topic as they are, with headers that say why.
+"""Records that a task could not decode, written to a topic unchanged, with headers that state the reason.
 
-They are acknowledged before the task is done. A task that is run again writes them again: at least once.
+They are acknowledged before the task is done. A task that runs again writes them again: at least once.
 """
 
 from __future__ import annotations
@@ -16,16 +16,19 @@ from penstock.protocol.records import Record, encode_batch
 from penstock.spark.connections import discard_producer, shared_cluster, shared_producer
 
 PREFIX: Final = "__penstock.errors."
-# Records in a batch: a producer splits what a broker finds too large.
 _BATCH_BYTES: Final = 256 << 10
-# Compress batches from this size on: their records may have come compressed, and have more headers now. The
-# topic's max.message.bytes alone limits their size then.
+"""The size from which a batch is sent; a producer splits one that a broker finds too large."""
 _COMPRESSED_BYTES: Final = 512 << 10
+"""The size from which a batch is compressed.
+
+Its records may have been compressed where they came from, and have more headers now. Only the topic's
+max.message.bytes then limits their size.
+"""
 _REQUEST_BYTES_MAX: Final = 64 << 20
 
 
 class DeadLetterTopic:
-    """For one task. Letters of one partition stay in their order, in one partition."""
+    """The dead letters of one task. Letters of one partition keep their order, in one partition."""
 
     def __init__(self, client: ClientConfig, topic: str) -> None:
         self._client = client
@@ -34,7 +37,7 @@ class DeadLetterTopic:
         self._is_used = False
 
     def keep(self, letters: list[DeadLetter]) -> None:
-        """Raises ClientError."""
+        """Send the letters to the topic. Raises ClientError."""
         self._is_used = True
         producer = shared_producer(self._client, self._config)
         try:
@@ -69,20 +72,21 @@ class DeadLetterTopic:
             raise
 
     def give_up(self) -> None:
-        """Forget what is not acknowledged: the task has failed."""
+        """Discard letters that are not acknowledged, because the task has failed."""
         if self._is_used:
             discard_producer(self._client, self._config)
 
 
 def _encoded(batch: list[Record], size: int) -> bytearray:
-    """Encode a batch, compressed if it is large, with the codec that every client has."""
+    """Encode a batch; a large one is compressed with gzip, which every client supports."""
     codec = Codec.GZIP if size >= _COMPRESSED_BYTES else Codec.NONE
     return bytearray(encode_batch(batch, compression=codec))
 
 
 def _record(letter: DeadLetter) -> Record:
-    """The record with its own headers, then those that say why. Where key and value are bad, the key's are
-    told, and both reasons.
+    """The record with its own headers, then those that state the reason.
+
+    If both key and value are undecodable, part and format are the key's, and the reason names both.
     """
     part, format_name, _ = letter.reasons[0]
     why = "; ".join(f"{each}: {reason}" for each, _, reason in letter.reasons)

@@ -1,4 +1,4 @@
-"""The options that say which columns the source has and what the bytes of keys and values are."""
+"""The options for the columns of the source and for the formats of keys and values."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _POLICIES: Mapping[str, DecodeErrors] = {choice: choice for choice in get_args(D
 
 
 def take_layout(options: Options, subscription: Subscription, planned: StructType | None) -> Layout:
-    """``keyFormat``, ``keySchema`` and the same for values, ``decodeErrors``, ``includeHeaders``; and the
-    properties of a schema registry. ``planned``: the columns that Spark has fixed already.
+    """Take ``keyFormat``, ``keySchema``, the same for values, ``decodeErrors`` and ``includeHeaders``.
 
-    Raises ConfigError; where a registry is asked, what its client raises.
+    It also takes the properties of a schema registry. ``planned`` has the columns that Spark has already
+    fixed. Raises ConfigError, and errors of the registry's client if it requests a schema.
     """
     policy = _POLICIES[options.take("decodeErrors", one_of(*DECODE_ERRORS), "fail")]
     registry = options.take_properties(RegistryConfig.names())
@@ -42,8 +42,9 @@ def take_layout(options: Options, subscription: Subscription, planned: StructTyp
 
 
 def take_dead_letter_topic(options: Options, subscription: Subscription, layout: Layout) -> str | None:
-    """Return the topic for undecodable records. The query must not read that topic itself, or it would leave
-    them out again and again. Raises ConfigError.
+    """Return the topic for undecodable records. Raises ConfigError.
+
+    The query must not read that topic itself, or it would find the same records undecodable again and again.
     """
     topic = options.take("deadLetterTopic", text, None)
     if (topic is not None) != (layout.decode_errors == "dead-letter"):
@@ -83,7 +84,7 @@ def _take_format(
 
 
 def _topics(subscription: Subscription) -> list[str]:
-    """Those that are known by name."""
+    """The topics that the subscription names."""
     match subscription:
         case Topics(names):
             return list(names)

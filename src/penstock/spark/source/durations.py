@@ -18,7 +18,7 @@ _PATTERN: Final = re.compile(r"(-?\d+)\s*([a-z]*)")
 
 
 def duration_ms(text: str) -> int:
-    """Whole milliseconds; a fraction of one is dropped. Raises ValueError("what was expected")."""
+    """Parse whole milliseconds; a fraction of one is dropped. Raises ValueError("what was expected")."""
     expected = "a duration like 500ms, 30s, 15m, 2h or 1d"
     match = _PATTERN.fullmatch(text.strip().lower())
     if match is None:

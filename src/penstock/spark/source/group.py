@@ -1,9 +1,9 @@
 """The consumer group that follows a query: its committed offsets are those of the last completed batch.
 
-Spark asks for the offset after X once the batch that ended at X is in its commit log, and not before; so that
-is when X is committed. A thread of its own does it, with connections of its own, while Spark plans the next
-batch. It is done, or given up until the next time, before that plan is handed over: from then on a sink that
-writes exactly once may commit the end of the new batch in its transaction, and must not find it undone.
+Spark asks for the offset after X once the batch that ended at X is in its commit log, and not before, so that
+is when X is committed. A separate thread commits it over its own connections while Spark plans the next
+batch. The commit succeeds, or is postponed, before that plan is returned: from then on an exactly-once sink
+may commit the end of the new batch in its transaction, and this thread must not undo that.
 """
 
 from __future__ import annotations
@@ -25,19 +25,22 @@ from penstock.spark.source.offsets import Offsets
 
 logger = logging.getLogger(__name__)
 
-# While offsets are committed, members that join are told by the coordinator's answer; where a sink commits
-# them, somebody has to look.
 MEMBER_CHECK_S: Final = 5.0
+"""The interval of checks for live members.
+
+A commit from here would reveal them too, but not if a sink commits the offsets.
+"""
 _CLOSE_S: Final = 1.0
 
 
 def offsets_to_commit(
     completed: Offsets, found: Mapping[TopicPartition, CommittedOffset], *, renew: bool
 ) -> dict[TopicPartition, CommittedOffset]:
-    """What has to be committed so that a group stands at ``completed``. Pure.
+    """Return the offsets to commit so that a group stands at ``completed``. Pure.
 
-    Where it does already, only with ``renew``: as it was found, so that it does not expire. A sink that
-    writes exactly once has the last word: what it has committed beyond ``completed`` is of a later batch.
+    An offset that is already there is committed again, as it was found, only with ``renew``, so that it does
+    not expire. An exactly-once sink takes precedence: an offset of its own beyond ``completed`` is that of a
+    later batch.
     """
     wanted: dict[TopicPartition, CommittedOffset] = {}
     for tp, offset in completed.items():
@@ -53,7 +56,7 @@ def offsets_to_commit(
 
 
 class GroupFollower:
-    """Brings one group to the offsets it is given. Its methods belong to one thread, and start another."""
+    """Moves one group to the offsets it is given. One thread calls its methods; they start another."""
 
     def __init__(
         self,
@@ -70,8 +73,8 @@ class GroupFollower:
         self._members_checked_s = 0.0
         self._changed = threading.Condition()
         # Guarded by _changed.
-        self._wanted: Checkpointed | None = None  # where the group has yet to be brought
-        self._done: Checkpointed | None = None  # where it was brought last, and when
+        self._wanted: Checkpointed | None = None  # the next offsets to commit to the group
+        self._done: Checkpointed | None = None  # the offsets last committed, at _done_s
         self._done_s = 0.0
         self._busy = False
         self._attempts_failed = 0
@@ -81,7 +84,7 @@ class GroupFollower:
         self._thread: threading.Thread | None = None
 
     def open(self) -> GroupRef:
-        """Connect, and refuse a group with live members. Raises GroupInUse, ServerError."""
+        """Connect, and reject a group that has live members. Raises GroupInUse, ServerError."""
         self._cluster.retry(self._group.require_no_members)
         self._members_checked_s = self._clock()
         return GroupRef(self._group.group_id, self._cluster.metadata.cluster_id or "")
@@ -95,7 +98,7 @@ class GroupFollower:
         self._cluster.close()
 
     def completed(self, at: Checkpointed) -> None:
-        """The batch that ended ``at`` is done. Returns at once. Raises what the thread met."""
+        """Start to commit the end of a completed batch; does not wait. Raises an error of the thread."""
         with self._changed:
             self._raise_failure()
             if at == self._wanted or (at == self._done and not self._is_due()):
@@ -108,14 +111,14 @@ class GroupFollower:
             self._thread.start()
 
     def settle(self, timeout_s: float) -> bool:
-        """Wait until the group stands where it should; whether it does. Raises what the thread met."""
+        """Wait for the commit, and return whether it has succeeded. Raises an error of the thread."""
         with self._changed:
             self._changed.wait_for(lambda: self._wanted is None or self._failure is not None, timeout_s)
             self._raise_failure()
             return self._wanted is None
 
     def require_settled(self) -> None:
-        """`settle` for as long as ``default.api.timeout.ms`` allows. Raises ClientError."""
+        """Wait like `settle`, but as long as ``default.api.timeout.ms`` allows. Raises ClientError."""
         if not self.settle(self._patience_s):
             raise ClientError(
                 f"the offsets of the last batch could not be committed to group '{self._group.group_id}' "
@@ -124,7 +127,7 @@ class GroupFollower:
             )
 
     def pause(self) -> None:
-        """Wait for the first attempt, if one is due or on its way; no more of them until `completed`."""
+        """Wait for a first attempt that is due or running, then stop retrying until `completed`."""
         with self._changed:
             self._changed.wait_for(
                 lambda: self._wanted is None or (self._attempts_failed > 0 and not self._busy)
@@ -139,7 +142,7 @@ class GroupFollower:
     def _is_due(self) -> bool:
         return self._clock() - self._done_s >= self._recommit_s
 
-    # The thread
+    # Code that runs in the thread
 
     def _run(self) -> None:
         while True:
@@ -153,7 +156,7 @@ class GroupFollower:
             failure: Exception | None = None
             try:
                 self._bring_to(wanted, renew)
-            except Exception as error:  # whatever it is, it is raised where somebody waits
+            except Exception as error:  # raised again in the thread that calls the methods
                 failure = error
             with self._changed:
                 self._busy = False
@@ -178,7 +181,7 @@ class GroupFollower:
         self._group.commit(offsets_to_commit(offsets, found, renew=renew))
 
     def _of_topics_still_there(self, wanted: Checkpointed) -> Offsets:
-        """Offsets mean nothing in a topic that has the name only."""
+        """The offsets of topics that still exist; a topic created again only has the same name."""
         known = self._cluster.topics({tp.topic for tp in wanted.offsets})
         same = {name for name, topic in known.items() if wanted.topic_id(name) in (None, topic.topic_id)}
         return {tp: offset for tp, offset in wanted.offsets.items() if tp.topic in same}
@@ -190,7 +193,7 @@ class GroupFollower:
             self._wanted = None
 
     def _take_note_of(self, failure: Exception) -> None:
-        """Whether it is one to try on after is said by `_failure`."""
+        """Count a failed attempt, and set `_failure` if no retry can help."""
         now = self._clock()
         self._attempts_failed += 1
         if self._failing_since_s is None:
@@ -204,5 +207,5 @@ class GroupFollower:
 
 
 def _is_unstable(failure: Exception) -> bool:
-    """A transaction has offsets of the group pending: that ends by itself, at its timeout at the latest."""
+    """Whether a transaction has offsets of the group pending; it ends at its timeout at the latest."""
     return isinstance(failure, ServerError) and failure.code is ErrorCode.UNSTABLE_OFFSET_COMMIT

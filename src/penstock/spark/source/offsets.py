@@ -1,7 +1,7 @@
-"""Positions as options say them: ``earliest``, ``latest``, ``committed``, JSON, timestamps; their offsets.
+"""Positions in options (``earliest``, ``latest``, ``committed``, JSON, timestamps), and their offsets.
 
-The JSON is that of Spark's own Kafka source: ``{"topic": {"0": 123, "1": -2}}``, -2 for earliest and -1 for
-latest where it is asked for.
+The JSON is that of Spark's own Kafka source: ``{"topic": {"0": 123, "1": -2}}``, where -2 means the earliest
+and -1 the latest offset at the time of the request.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ Offsets: TypeAlias = dict[TopicPartition, int]
 
 COMMITTED: Final = "committed"
 _SHAPE: Final = '{"topic": {"0": 23, "1": -1}}'
-# No topic can be called so: whatever else stands beside the offsets in a checkpoint begins with it.
 RESERVED: Final = "@"
+"""The start of all other keys beside the offsets in a checkpoint; no topic's name can contain it."""
 
 
 class Special(Enum):
@@ -32,14 +32,14 @@ class Special(Enum):
 
 
 class NoMatch(Enum):
-    """What to do where no record is as new as the timestamp asked for."""
+    """The behavior if no record is as new as the requested timestamp."""
 
     ERROR = "error"
     LATEST = "latest"
 
 
 class NoCommit(Enum):
-    """What to do with a partition that the group has no committed offset for."""
+    """The behavior for a partition without a committed offset of the group."""
 
     ERROR = "error"
     EARLIEST = "earliest"
@@ -48,14 +48,14 @@ class NoCommit(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Specific:
-    """An offset for each partition; `EARLIEST` and `LATEST` allowed."""
+    """An offset for each partition; `EARLIEST` and `LATEST` are allowed."""
 
     offsets: Mapping[TopicPartition, int] = field(hash=False)
 
 
 @dataclass(frozen=True, slots=True)
 class ByTimestamp:
-    """The first record at or after a time (ms): one for all partitions, or one for each."""
+    """The first record at or after a time (ms), the same for all partitions or one for each."""
 
     everywhere_ms: int | None
     timestamps_ms: Mapping[TopicPartition, int] = field(hash=False)
@@ -64,7 +64,7 @@ class ByTimestamp:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """Where a consumer group stands."""
+    """The committed offsets of a consumer group."""
 
     group_id: str
     no_commit: NoCommit
@@ -74,9 +74,9 @@ Position: TypeAlias = Special | Specific | ByTimestamp | Committed
 
 
 def parse_position(text: str, *, allowed: Collection[Special], or_committed: bool = False) -> Position:
-    """``earliest``, ``latest`` or JSON. ``allowed``: what makes sense at this end of the range.
+    """Parse ``earliest``, ``latest`` or JSON. ``allowed`` are the words that this end of the range accepts.
 
-    ``or_committed``: whether an error names ``committed``, which the caller understands, as well.
+    With ``or_committed``, an error also names ``committed``, which the caller accepts.
     """
     words = [special.name.lower() for special in allowed] + [COMMITTED] * or_committed
     expected = " or ".join(f"'{word}'" for word in words) + f", or JSON like {_SHAPE}"
@@ -97,7 +97,7 @@ def parse_position(text: str, *, allowed: Collection[Special], or_committed: boo
 
 
 def parse_partition_numbers(text: str) -> Offsets:
-    """Numbers by topic and partition from JSON. Raises ValueError."""
+    """Parse numbers by topic and partition from JSON. Raises ValueError."""
     try:
         return from_json(json.loads(text))
     except (ValueError, TypeError, AttributeError):
@@ -105,7 +105,7 @@ def parse_partition_numbers(text: str) -> Offsets:
 
 
 def from_json(offsets: Mapping[str, Mapping[str, Any]]) -> Offsets:
-    """Offsets from a checkpoint's shape, without what stands beside them there."""
+    """Return the offsets of a checkpoint's entry, without the other keys in it."""
     return {
         TopicPartition(topic, int(partition)): int(offset)
         for topic, partitions in offsets.items()
@@ -115,7 +115,7 @@ def from_json(offsets: Mapping[str, Mapping[str, Any]]) -> Offsets:
 
 
 def to_json(offsets: Offsets) -> dict[str, dict[str, int]]:
-    """The checkpoint's shape, in one order always: Spark compares offsets as text."""
+    """Return a checkpoint's entry, always in the same order, because Spark compares offsets as text."""
     shaped: dict[str, dict[str, int]] = {}
     for tp in sorted(offsets):
         shaped.setdefault(tp.topic, {})[str(tp.partition)] = offsets[tp]
@@ -129,7 +129,10 @@ def resolve(
     isolation: IsolationLevel,
     option: str,
 ) -> Offsets:
-    """Plain offsets for all ``partitions``. ``option`` names the setting in errors. Raises ConfigError."""
+    """Return plain offsets for all ``partitions``; ``option`` names the setting in errors.
+
+    Raises ConfigError.
+    """
     match position:
         case Special():
             listed = list_offsets(cluster, dict.fromkeys(partitions, position.value), isolation)

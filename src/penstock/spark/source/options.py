@@ -1,4 +1,4 @@
-"""The options of the source, checked, as one picklable value."""
+"""The source's options, validated, as one picklable value."""
 
 from __future__ import annotations
 
@@ -31,13 +31,16 @@ from penstock.spark.source.retries import OffsetRetries
 from penstock.spark.source.subscription import Subscription, take_subscription
 
 _MAX_INT64 = 2**63 - 1
-# No member of any group is made here, so there is no group id to be given a prefix.
+# The source creates no group members, so there is no group id that needs a prefix.
 _WITHOUT_EFFECT = ("groupIdPrefix",)
 
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """``client`` is the driver's, ``task_client`` that of the tasks, which may be told to wait otherwise."""
+    """The options of one read.
+
+    ``client`` is the driver's; the tasks' ``task_client`` may have another timeout.
+    """
 
     client: ClientConfig
     task_client: ClientConfig
@@ -61,7 +64,7 @@ class SourceOptions:
 
     @property
     def start_moves(self) -> bool:
-        """Whether the start, asked for again later, would be another one: where the log ends, it moves."""
+        """Whether the start would differ if it were requested again later, as the end of the log does."""
         match self.starting:
             case Special():
                 return self.starting is Special.LATEST
@@ -72,17 +75,17 @@ class SourceOptions:
 
 
 def parse_general(options: Mapping[str, str]) -> SourceOptions:
-    """Check what batch and streaming reads have in common, before Spark knows which of them it will be."""
+    """Check the options that batch and streaming reads share, before Spark has chosen one of them."""
     return _parse(Options(options), streaming=None)
 
 
 def parse_batch(options: Mapping[str, str], planned: StructType | None = None) -> SourceOptions:
-    """``planned``: the columns that Spark has fixed, if it has."""
+    """Parse a batch read's options; ``planned`` has the columns that Spark has fixed, if any."""
     return _parse(Options(options), streaming=False, planned=planned)
 
 
 def parse_streaming(options: Mapping[str, str], planned: StructType | None = None) -> SourceOptions:
-    """``planned``: the columns that Spark has fixed, if it has."""
+    """Parse a streaming query's options; ``planned`` has the columns that Spark has fixed, if any."""
     return _parse(Options(options), streaming=True, planned=planned)
 
 
@@ -151,8 +154,10 @@ def _parse(options: Options, streaming: bool | None, planned: StructType | None 
 
 
 def _take_position(options: Options, end: str, streaming: bool | None, group_id: str | None) -> Position:
-    """``startingOffsets`` and its kin, or ``endingOffsets`` and its, with Spark's precedence: one timestamp
-    for all, then timestamps by partition, then offsets."""
+    """Take ``startingOffsets`` or ``endingOffsets``, and the timestamp options for the same end.
+
+    Spark's precedence applies: one timestamp for all, then timestamps by partition, then offsets.
+    """
     default: Position = Special.LATEST if end == "ending" or streaming else Special.EARLIEST
     allowed = list(Special)
     if streaming is False:

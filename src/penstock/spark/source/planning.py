@@ -1,6 +1,6 @@
-"""From a start and an end to the ranges that tasks read: what is new, what is gone, in how many parts.
+"""Plan the ranges that tasks read between a start and an end: new partitions, lost offsets, and the split.
 
-Pure. What is missing counts as data loss by the rules of Spark's own Kafka source.
+Pure. Lost offsets count as data loss by the rules of Spark's own Kafka source.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from penstock.client.fetcher import PartitionRange
 from penstock.client.metadata import TopicPartition
 from penstock.spark.source.offsets import Offsets
 
-#: What opening one more range costs a task, in the bytes that it could read in that time.
 OPEN_BYTES: Final = 1 << 20
-_SLACK: Final = 0.1  # of a task's share: less than this is not worth a cut
+"""The cost of opening one more range in a task, as the bytes that it could read in that time."""
+_SLACK: Final = 0.1  # of a task's capacity: a smaller part is not worth a cut
 _TINY: Final = 1e-9
 
 
 def plan_ranges(
     start: Offsets, end: Offsets, earliest: Callable[[Iterable[TopicPartition]], Offsets], loss: LossRule
 ) -> list[PartitionRange]:
-    """The range of each partition that has something to read.
+    """Return the range of each partition that has something to read.
 
-    ``earliest`` tells where partitions begin that ``end`` has and ``start`` has not: new ones, read whole. It
-    leaves out those that have been deleted already.
+    ``earliest`` returns the first offsets of partitions in ``end`` that ``start`` lacks: these are new and
+    read whole. It omits those that have already been deleted.
     """
     gone = sorted(start.keys() - end.keys())
     if gone:
@@ -54,7 +54,7 @@ def plan_ranges(
 def split_ranges(
     ranges: list[PartitionRange], min_partitions: int | None, max_records: int | None
 ) -> list[PartitionRange]:
-    """Split large ranges so that there are at least ``min_partitions``, none of more than ``max_records``."""
+    """Split large ranges into at least ``min_partitions``, each with at most ``max_records`` offsets."""
     total = sum(r.end - r.start for r in ranges)
     parts: list[PartitionRange] = []
     for whole in ranges:
@@ -69,11 +69,11 @@ def split_ranges(
 
 
 def limit_rows(start: Offsets, end: Offsets, begins: Mapping[TopicPartition, int], max_rows: int) -> Offsets:
-    """An end about ``max_rows`` offsets after ``start``, shared out in proportion to what there is.
+    """Return an end about ``max_rows`` offsets after ``start``, divided in proportion to the partitions' lag.
 
-    ``begins``: where partitions begin that ``start`` has not. The rounding is that of Spark's own source:
+    ``begins`` has the first offsets of partitions that ``start`` lacks. Rounding follows Spark's own source:
     each share is rounded down, but a partition with anything to read gets at least one offset, so that small
-    ones do not starve beside large ones. Many small ones may exceed the limit by their number.
+    partitions do not starve beside large ones. Many small partitions may together exceed the limit.
     """
     first = {tp: start.get(tp, begins.get(tp, 0)) for tp in end}
     sizes = {tp: end[tp] - first[tp] for tp in end if end[tp] > first[tp]}
@@ -85,10 +85,10 @@ def limit_rows(start: Offsets, end: Offsets, begins: Mapping[TopicPartition, int
 
 
 class TriggerDelay:
-    """``minOffsetsPerTrigger`` and ``maxTriggerDelay``: hold a batch back until there is enough for it.
+    """``minOffsetsPerTrigger`` and ``maxTriggerDelay``: delay a batch until there is enough for it.
 
-    As in Spark's own source the first batch of a run goes at once, and under ``Trigger.AvailableNow`` what is
-    too little for a batch stays for the next run. ``clock`` in seconds.
+    As in Spark's own source, the first batch of a run starts at once, and under ``Trigger.AvailableNow`` a
+    remainder that is too small for a batch stays for the next run. ``clock`` is in seconds.
     """
 
     def __init__(self, min_rows: int, max_delay_ms: int, clock: Callable[[], float] = time.monotonic) -> None:
@@ -98,7 +98,7 @@ class TriggerDelay:
         self._last_trigger_s: float | None = None
 
     def holds(self, start: Offsets, end: Offsets) -> bool:
-        """Whether a batch from ``start`` to ``end`` has to wait; if not, the delay begins anew."""
+        """Whether a batch from ``start`` to ``end`` has to wait; if not, the delay starts again."""
         now = self._clock()
         if self._last_trigger_s is not None and now - self._last_trigger_s < self._max_delay_s:
             new = sum(offset - start.get(tp, 0) for tp, offset in end.items())
@@ -111,17 +111,17 @@ class TriggerDelay:
 def share_by_size(
     ranges: Sequence[PartitionRange], bytes_per_offset: Mapping[TopicPartition, float], target_bytes: float
 ) -> list[list[PartitionRange]]:
-    """Ranges for tasks of about ``target_bytes`` each: large ranges are cut, small ones share a task.
+    """Divide ranges into tasks of about ``target_bytes`` each: large ranges are cut, small ones share a task.
 
-    In the order given, so the offsets of a partition ascend over the tasks. ``bytes_per_offset`` is an
+    The order is kept, so the offsets of a partition ascend over the tasks. ``bytes_per_offset`` is an
     estimate; a partition without one counts as the mean of the others. Every range costs `OPEN_BYTES` more,
-    for the round trip before its first record comes.
+    for the round trip before its first record arrives.
     """
     mean = statistics.fmean(bytes_per_offset.values()) if bytes_per_offset else 1.0
     weights = [max(bytes_per_offset.get(part.topic_partition, mean), _TINY) for part in ranges]
     total = sum(OPEN_BYTES + (r.end - r.start) * weight for r, weight in zip(ranges, weights, strict=True))
     count = max(1, math.ceil(total / target_bytes))
-    capacity = (total + (count - 1) * OPEN_BYTES) / count  # a cut opens a range once more
+    capacity = (total + (count - 1) * OPEN_BYTES) / count  # each cut opens one more range
     tasks: list[list[PartitionRange]] = [[]]
     free = capacity
     for whole, weight in zip(ranges, weights, strict=True):
@@ -144,7 +144,7 @@ def share_by_size(
 
 
 def share_whole(ranges: Sequence[PartitionRange], max_tasks: int) -> list[list[PartitionRange]]:
-    """At most ``max_tasks`` tasks of similar numbers of offsets, each of neighbours; no range is cut."""
+    """Divide whole ranges into at most ``max_tasks`` tasks of neighbors, with similar numbers of offsets."""
     if len(ranges) <= max_tasks:
         return [[part] for part in ranges]
     total = sum(part.end - part.start for part in ranges)

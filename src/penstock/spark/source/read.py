@@ -1,6 +1,6 @@
-"""What a task does: fetch ranges of partitions and hand them to Spark as Arrow batches.
+"""The work of a reading task: fetch ranges of partitions and pass them to Spark as Arrow batches.
 
-A thread of the task's own fetches, so that the next answers arrive while Spark takes the present batch.
+A thread of the task fetches, so that the next responses arrive while Spark processes the current batch.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def loss_rule(options: SourceOptions) -> LossRule:
 
 
 def read_ranges(options: SourceOptions, ranges: Sequence[PartitionRange]) -> Iterator[pa.RecordBatch]:
-    """All records of some ranges, in order within each. What is missing goes by ``failOnDataLoss``.
+    """Yield all records of some ranges, in order within each; ``failOnDataLoss`` applies to lost ones.
 
     Raises DataLoss, UndecodableRecord, ClientError.
     """
@@ -64,7 +64,7 @@ def read_ranges(options: SourceOptions, ranges: Sequence[PartitionRange]) -> Ite
 
 
 def _fetched(options: SourceOptions, ranges: Sequence[PartitionRange]) -> Iterator[Fetched]:
-    """Runs in a thread, which may outlive a task that is given up: so its connections are its own."""
+    """Fetch in a thread, on its own connections, since it may outlive a task that is abandoned."""
     reader = take_reader(options.task_client, options.fetch)
     is_done = False
     try:

@@ -1,4 +1,4 @@
-"""Asking again for offsets, as ``fetchOffset.numRetries`` and ``fetchOffset.retryIntervalMs`` say."""
+"""Retries of offset requests, set by ``fetchOffset.numRetries`` and ``fetchOffset.retryIntervalMs``."""
 
 from __future__ import annotations
 
@@ -14,8 +14,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class OffsetRetries:
-    """How often the driver asks for offsets, and the pause between: after an error that may pass, and where a
-    partition seems to end before what was read of it already, as it may for a moment under a new leader."""
+    """The number of attempts of an offset request, and the pause between them.
+
+    The driver retries after a retriable error. It also retries if a partition seems to end before an offset
+    that was already read, which can happen briefly under a new leader.
+    """
 
     attempts: int
     interval_ms: int
@@ -25,7 +28,7 @@ class OffsetRetries:
 
 
 def with_retries(retries: OffsetRetries, ask: Callable[[], T]) -> T:
-    """`ask`, again after errors that may pass. Raises the last ClientError."""
+    """Call `ask`, again after retriable errors. Raises the last ClientError."""
     for _ in range(retries.attempts - 1):
         try:
             return ask()

@@ -1,4 +1,4 @@
-"""The columns of a topic as Spark types them: those of its own Kafka source, in the formats asked for."""
+"""The columns of a topic in Spark's types: those of Spark's own Kafka source, in the chosen formats."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ from penstock.arrow.layout import Layout
 
 
 def source_schema(layout: Layout) -> StructType:
-    """The schema for Spark, which expects Arrow batches of exactly ``layout.schema`` for it."""
+    """Return the schema for Spark, which then expects Arrow batches of exactly ``layout.schema``."""
     made: StructType = from_arrow_schema(layout.schema, prefer_timestamp_ntz=True)
     return made

@@ -1,12 +1,12 @@
-"""The streaming reader: what Spark asks of a source between micro-batches, answered on the driver.
+"""The streaming reader, which answers on the driver what Spark asks between micro-batches.
 
-Offsets are those of Spark's own Kafka source, ``{"topic": {"0": 123}}`` with the next offset to read, and
-beside them what `penstock.spark.source.checkpointed` tells.
+Offsets are those of Spark's own Kafka source, ``{"topic": {"0": 123}}`` with the next offset to read, plus
+the other keys of `penstock.spark.source.checkpointed`.
 
-Spark writes the end of a batch to the checkpoint before it runs the batch, but nobody writes the first start:
-after a crash in batch 0 it asks `initialOffset` again. Where that answer moves (``latest``, ``committed``,
-timestamps), the records between the two answers would be lost, so such a query begins with an empty batch
-that pins its start.
+Spark writes the end of a batch to the checkpoint before it runs the batch, but nothing writes the first
+start: after a crash in batch 0, Spark calls `initialOffset` again. If that answer moves (``latest``,
+``committed``, timestamps), the records between the two answers would be lost, so such a query begins with an
+empty batch that fixes its start.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ from penstock.spark.source.read import RangePartition, loss_rule, read_ranges
 from penstock.spark.source.retries import with_retries
 from penstock.spark.source.tail import Ends, Tail
 
-# While there is nothing to read, a trigger may last as long as a commit to the group commonly takes.
 _IDLE_SETTLE_S: Final = 0.1
+"""How long an idle trigger waits for a commit to the group: about as long as one commonly takes."""
 
 SparksOffsets = Mapping[str, Mapping[str, Any]]
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """``ends``: of whoever knows them already, on the driver; None: it looks by itself."""
+    """The reader of one streaming query. ``ends`` are shared ones on the driver; None lists its own."""
 
     def __init__(self, options: SourceOptions, ends: Ends | None = None) -> None:
         self._options = options
@@ -54,7 +54,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @property
     def _here(self) -> _Driver:
-        """The state on the driver; executors, who get a pickled reader, never need it."""
+        """The state on the driver; executors get a pickled reader and never need it."""
         if self._driver is None:
             self._driver = _Driver(self._options, self._ends)
         return self._driver
@@ -66,7 +66,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._here.initial().to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """What Spark hands to `latestOffset`, unless the trigger is one that takes all there is."""
+        """The limit that Spark passes to `latestOffset`, unless the trigger reads everything available."""
         if self._options.max_offsets_per_trigger is not None:
             return ReadMaxRows(self._options.max_offsets_per_trigger)
         if self._options.min_offsets_per_trigger is not None:
@@ -95,7 +95,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 class _Driver:
-    """One query's source in its life on the driver."""
+    """The driver's part of one query's source."""
 
     def __init__(self, options: SourceOptions, ends: Ends | None) -> None:
         self._options = options
@@ -121,7 +121,7 @@ class _Driver:
             self._follower.close()
 
     def initial(self) -> Checkpointed:
-        """Where a query without a checkpoint starts; the same answer however often Spark asks."""
+        """The start of a query without a checkpoint; every call gives the same answer."""
         if self._initial is None:
             self._initial = with_retries(self._options.offset_retries, self._resolve_start)
         return self._initial
@@ -138,12 +138,12 @@ class _Driver:
         self._final = self.tail.checkpointed(self.tail.last_listed, self._group)
 
     def latest(self, start: Checkpointed, limit: ReadLimit) -> Checkpointed:
-        """The end of the next batch that starts at ``start``."""
+        """Return the end of the next batch, which starts at ``start``."""
         is_first = not self._was_asked
         self._was_asked = True
         if is_first and start == self._initial and self._options.start_moves:
             return start
-        # The first batch of a query that starts where the log ended is empty, but it is a batch.
+        # The first batch of a query that starts at the log's end is empty, but it counts as completed.
         is_completed = start != self._initial or (self._options.start_moves and not is_first)
         if self._follower is not None and is_completed:
             self._follower.completed(start)
@@ -152,11 +152,11 @@ class _Driver:
             if self._final is None:
                 self._follower.settle(_IDLE_SETTLE_S)
             else:
-                self._follower.require_settled()  # nobody asks again after this
+                self._follower.require_settled()  # Spark doesn't ask again after this
         return end
 
     def _end(self, start: Checkpointed) -> Checkpointed:
-        """Where the partitions end: now, or where the run is to stop."""
+        """The ends of the partitions: the current ones, or those where the run stops."""
         if self._final is not None:
             if self._went_back(start, self._final):
                 self._final = self._listed_again(start)
@@ -171,7 +171,7 @@ class _Driver:
         return any(end.offsets.get(tp, at) < at for tp, at in start.still_there(end).items())
 
     def _listed_again(self, start: Checkpointed) -> Checkpointed:
-        """A new leader may have to learn first how far the one before it was: give it time."""
+        """List the ends again after a pause: a new leader may still have to learn the previous one's end."""
         retries = self._options.offset_retries
         for _ in range(retries.attempts - 1):
             retries.pause()
@@ -185,7 +185,7 @@ class _Driver:
             return end
         begin = start.still_there(end)
         if self._delay is not None and self._delay.holds(begin, end.offsets):
-            self._held_at = end.offsets  # the next change is what may end the delay
+            self._held_at = end.offsets  # only a later change can end the delay
             return start
         self._held_at = None
         if not isinstance(limit, ReadMaxRows):
@@ -194,11 +194,11 @@ class _Driver:
         return end.moved_to(limit_rows(begin, end.offsets, begins, limit.max_rows))
 
     def plan(self, start: Checkpointed, end: Checkpointed) -> list[list[PartitionRange]]:
-        """The ranges that each task of a batch reads. Raises DataLoss."""
+        """Return the ranges that each task of a batch reads. Raises DataLoss."""
         if self._follower is not None:
             self._follower.pause()
         if not self._was_asked and start == self._initial and self._options.start_moves:
-            return []  # batch 0 once more: it pinned the start at its end and held nothing
+            return []  # batch 0 again: it was empty and only fixed the start
         options = self._options
         loss = loss_rule(options)
         for topic in start.recreated(end):
@@ -211,7 +211,7 @@ class _Driver:
         return [[part] for part in parts]
 
     def _of_its_topic(self, part: PartitionRange, end: Checkpointed) -> PartitionRange:
-        """The range with its topic's id: of the plan, or for an older checkpoint of the topic there is."""
+        """Add the topic's id to the range: from the plan, or for an older checkpoint from the cluster."""
         topic_id = end.topic_id(part.topic)
         if topic_id is None:
             known = self._cluster.topics({part.topic}).get(part.topic)
@@ -219,7 +219,7 @@ class _Driver:
         return part._replace(topic_id=topic_id)
 
     def _earliest(self, partitions: Iterable[TopicPartition]) -> Offsets:
-        """Without those that have been deleted since they were listed."""
+        """The first offsets of partitions, without those deleted since they were listed."""
         wanted = set(partitions)
         try:
             listed = list_offsets(self._cluster, dict.fromkeys(wanted, EARLIEST))

@@ -1,4 +1,4 @@
-"""Which partitions a query reads: topics by name, by pattern, or partitions one by one."""
+"""The partitions that a query reads: topics by name or by pattern, or single partitions."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from penstock.spark.options import Options
 
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """All partitions of the topics with these names; a topic that does not exist has none."""
+    """All partitions of the named topics; a topic that does not exist has none."""
 
     names: tuple[str, ...]
 
     def partitions(self, cluster: Cluster) -> list[TopicPartition]:
-        """Those that exist now."""
+        """The partitions that exist now."""
         topics = cluster.refresh(self.names).topics
         return _all_partitions({name: topics[name] for name in self.names if name in topics})
 
     def existing(self, cluster: Cluster) -> list[TopicPartition]:
-        """`partitions`, but every topic must exist. Raises UnknownPartition."""
+        """Return `partitions`, but every topic must exist. Raises UnknownPartition."""
         found = self.partitions(cluster)
         for name in self.names:
             if name not in cluster.metadata.topics:
@@ -34,7 +34,7 @@ class Topics:
         return found
 
     def includes(self, topic: str) -> bool:
-        """Whether some of a topic of that name is read, or would be if there were one."""
+        """Whether the query reads any partition of a topic with that name, or would if it existed."""
         return topic in self.names
 
     def __str__(self) -> str:
@@ -43,9 +43,9 @@ class Topics:
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """All partitions of the topics that have the pattern in their names; internal topics are left out.
+    """All partitions of the topics whose names match the pattern, except internal topics.
 
-    Anywhere in the name, as Spark's own source has it: ``^`` and ``$`` pin it down.
+    As in Spark's own source, the pattern may match anywhere in the name; ``^`` and ``$`` anchor it.
     """
 
     regex: str
@@ -56,11 +56,11 @@ class Pattern:
         return _all_partitions({n: t for n, t in topics.items() if not t.is_internal and matches(n)})
 
     def existing(self, cluster: Cluster) -> list[TopicPartition]:
-        """`partitions`: no topic need match yet."""
+        """Return `partitions`; it is no error if no topic matches yet."""
         return self.partitions(cluster)
 
     def includes(self, topic: str) -> bool:
-        """Whether some of a topic of that name is read, or would be if there were one."""
+        """Whether the query reads any partition of a topic with that name, or would if it existed."""
         return re.search(self.regex, topic) is not None
 
     def __str__(self) -> str:
@@ -69,7 +69,7 @@ class Pattern:
 
 @dataclass(frozen=True, slots=True)
 class Assigned:
-    """Single partitions."""
+    """Single partitions, each one named."""
 
     wanted: tuple[TopicPartition, ...]
 
@@ -78,7 +78,7 @@ class Assigned:
         return sorted(tp for tp in self.wanted if metadata.partition(tp) is not None)
 
     def existing(self, cluster: Cluster) -> list[TopicPartition]:
-        """`partitions`, but every one must exist. Raises UnknownPartition."""
+        """Return `partitions`, but every one must exist. Raises UnknownPartition."""
         found = self.partitions(cluster)
         for tp in self.wanted:
             if tp not in found:
@@ -86,7 +86,7 @@ class Assigned:
         return found
 
     def includes(self, topic: str) -> bool:
-        """Whether some of a topic of that name is read, or would be if there were one."""
+        """Whether the query reads any partition of a topic with that name, or would if it existed."""
         return any(tp.topic == topic for tp in self.wanted)
 
     def __str__(self) -> str:
@@ -97,7 +97,7 @@ Subscription = Topics | Pattern | Assigned
 
 
 def take_subscription(options: Options) -> Subscription:
-    """Exactly one of subscribe, subscribePattern, assign. Raises ConfigError."""
+    """Take exactly one of subscribe, subscribePattern and assign. Raises ConfigError."""
     given: list[Subscription] = [
         subscription
         for subscription in (

@@ -1,8 +1,8 @@
-"""Where partitions end now, cheap to ask a hundred times a second.
+"""The current ends of partitions, cheap enough to be requested a hundred times a second.
 
-Spark asks an idle streaming source for its latest offset every 10 ms. While there is nothing new, a fetch
-waits at each broker (a long poll) and asking costs a look at the socket; once a fetch is answered, at the
-latest after `MAX_AGE_S`, the offsets are listed anew.
+Spark asks an idle streaming source for its latest offset every 10 ms. While nothing is new, a fetch waits at
+each broker (a long poll), and asking costs only a check of the socket. Once a fetch is answered, after
+`MAX_AGE_S` at the latest, the offsets are listed again.
 """
 
 from __future__ import annotations
@@ -22,35 +22,35 @@ from penstock.spark.source.checkpointed import Checkpointed, GroupRef
 from penstock.spark.source.offsets import Offsets
 from penstock.spark.source.subscription import Subscription
 
-# How long one long poll lasts, and new partitions and topics may stay unnoticed.
 MAX_AGE_S: Final = 1.0
+"""The duration of a long poll, and the longest time until new partitions and topics are noticed."""
 _WAKE_BYTES: Final = 1
 _DELETED_MEANWHILE_MAX: Final = 3
 
 
 class Ends(Protocol):
-    """Where some partitions end, and what else a checkpoint says of them. One thread."""
+    """The ends of some partitions, with what else a checkpoint holds about them. Used by one thread."""
 
     @property
     def last_listed(self) -> Offsets: ...
 
     def ends(self, known: Offsets) -> Offsets:
-        """The ends now; ``known``, what the caller has read already, decides whether to watch or to ask."""
+        """The current ends; the offsets ``known`` to the caller decide whether a request is needed."""
         ...
 
     def list_now(self) -> None:
-        """Ask the leaders. Raises ClientError."""
+        """Request the ends from the leaders. Raises ClientError."""
         ...
 
     def checkpointed(self, offsets: Offsets, group: GroupRef | None) -> Checkpointed:
-        """``offsets`` of partitions listed, with what else a checkpoint keeps."""
+        """Add what a checkpoint keeps with them to the ``offsets`` of listed partitions."""
         ...
 
     def close(self) -> None: ...
 
 
 class Tail:
-    """The ends of a subscription's partitions: the `Ends` of whoever reads them alone."""
+    """The ends of one subscription's partitions, listed for a single reader."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class Tail:
             try:
                 listed = list_offsets(self._cluster, dict.fromkeys(self._partitions, LATEST), self._isolation)
                 break
-            except UnknownPartition:  # deleted since we looked: what that means is for the plan to say
+            except UnknownPartition:  # deleted since it was listed; planning decides what that means
                 if not attempts_left:
                     raise
                 self._partitions_at = -MAX_AGE_S
@@ -109,19 +109,19 @@ class Tail:
         return Checkpointed(offsets, named, group)
 
     def _is_due(self) -> bool:
-        """Whether something may have changed since the ends were listed."""
+        """Whether the ends may have changed since they were listed."""
         for node_id, watch in list(self._watches.items()):
             if watch.readable():
                 try:
                     watch.receive(FetchResponse)
                 except ClientError:
                     self._watches.pop(node_id).close()
-        # One that was answered watches no more until nothing new is found.
+        # A connection with a response watches no more, until a listing finds nothing new.
         is_watched = bool(self._watches) and all(watch.in_flight for watch in self._watches.values())
         return not is_watched or self._clock() - self._listed_at >= 2 * MAX_AGE_S
 
     def _watch(self) -> None:
-        """Leave a fetch at the ends waiting with every leader; where that fails, the next call asks again."""
+        """Leave a fetch waiting at the ends with every leader; on an error the next call lists again."""
         try:
             for node_id, partitions in self._cluster.leaders(self._partitions).items():
                 if node_id not in self._watches:

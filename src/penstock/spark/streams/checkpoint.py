@@ -1,4 +1,4 @@
-"""What a checkpoint says of the application it was made for: the file ``penstock/streams.json`` in it."""
+"""The application that a checkpoint belongs to, kept in its file ``penstock/streams.json``."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _VERSION: Final = 1
 
 
 class CheckpointMismatch(StreamsError):
-    """The checkpoint is another application's, or of a topology that this one can't continue."""
+    """The checkpoint belongs to another application, or to a topology that this one can't continue."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What can't be changed while the checkpoint is used."""
+    """The properties that can't change while the checkpoint is used."""
 
     application: str
     has_state: bool
@@ -26,7 +26,10 @@ class Kept:
 
 
 def read_kept(where: Location) -> Kept | None:
-    """None in a new checkpoint. Raises CheckpointMismatch for that of any other query, and for damage."""
+    """Return what the checkpoint holds, or None if it is new.
+
+    Raises CheckpointMismatch if it belongs to any other kind of query or is damaged.
+    """
     file = _file(where)
     data = file.read()
     if data is None:
@@ -47,12 +50,12 @@ def read_kept(where: Location) -> Kept | None:
 
 
 def is_new(where: Location) -> bool:
-    """Whether no batch was planned with it yet: the next one begins at the group's offsets."""
+    """Whether no batch was planned with it yet, so that the next one begins at the group's offsets."""
     return not any(name.isdigit() for name in where.child("offsets").names())
 
 
 def continue_from(where: Location, wanted: Kept) -> Kept:
-    """What the checkpoint was made with; in a new one ``wanted`` is kept. Raises CheckpointMismatch."""
+    """Return the checkpoint's properties; a new one stores those ``wanted``. Raises CheckpointMismatch."""
     kept = read_kept(where)
     if kept is None:
         fields = {"version": _VERSION, "application": wanted.application, "has_state": wanted.has_state}

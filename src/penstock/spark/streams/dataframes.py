@@ -1,9 +1,9 @@
 """Stages of an application as DataFrames, and DataFrames as its sources.
 
-`stage_frame`: the query plan of the nodes above a stage, without our sink: the DataFrame's own query keeps
-their state in its checkpoint, and writes nothing to the application's topics.
+`stage_frame` returns the query plan of the nodes above a stage, without our sink: the DataFrame's own query
+keeps their state in its checkpoint and writes nothing to the application's topics.
 
-`packed_frame`: the rows of a DataFrame as blocks, beside those of the topics in the one query.
+`packed_frame` returns the rows of a DataFrame as blocks, to be read beside those of the topics in one query.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ from penstock.topology.serdes import Serde
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-#: Where the records of a stage go in its plan. No topic has such a name.
 _STAGE: Final = "@stage"
+"""The target of a stage's records in its plan; no topic can have this name."""
 
 
 class NeedsRunningApp(StreamsError):
-    """The stage lies behind a topic that only the running application writes."""
+    """The stage comes after a topic that only the running application writes."""
 
 
 def stage_frame(
@@ -62,11 +62,11 @@ def stage_frame(
     shuffle_partitions: int | None = None,
     options: Mapping[str, str] | None = None,
 ) -> DataFrame:
-    """The records of a node as a streaming DataFrame: ``key``, ``value``, ``timestamp``.
+    """Return the records of a node as a streaming DataFrame of ``key``, ``value`` and ``timestamp``.
 
     Raises NeedsRunningApp, TopologyError, SerdeError, MissingTopics, CoPartitioningError, ConfigError.
     """
-    from penstock.spark.streams.running import packed_rows  # it stands on `packed_frame`
+    from penstock.spark.streams.running import packed_rows  # that module imports `packed_frame`
 
     part = records_of(topology, node, _STAGE, key, value, is_table=is_table)
     _require_no_topic_between(topology, part, node)
@@ -126,7 +126,7 @@ def _require_no_topic_between(topology: Topology, part: Topology, node: Node) ->
 
 @dataclass(frozen=True)
 class TypedRecords:
-    """Unpacks the records of a stage to its columns."""
+    """Unpacks the records of a stage into its columns."""
 
     columns: tuple[Column, Column]
 
@@ -146,9 +146,9 @@ class TypedRecords:
 
 @dataclass(frozen=True, slots=True)
 class FrameColumns:
-    """A DataFrame as a source: which of its columns is what, and the serdes of key and value.
+    """A DataFrame as a source: the columns to read, and the serdes of key and value.
 
-    ``value`` None: all columns but the key and the timestamp, as one dict.
+    If ``value`` is None, all columns but the key and the timestamp form one dict.
     """
 
     frame: DataFrame
@@ -160,7 +160,7 @@ class FrameColumns:
 
 
 def packed_frame(name: str, of: FrameColumns, plan_text: str) -> DataFrame:
-    """The rows of a DataFrame as the query's rows."""
+    """Return the rows of a DataFrame as rows of the query."""
     frame = of.frame
     names = [column for column in (of.key, of.value, of.timestamp) if column is not None]
     missing = [column for column in names if column not in frame.columns]
@@ -184,7 +184,7 @@ def packed_frame(name: str, of: FrameColumns, plan_text: str) -> DataFrame:
 
 @dataclass(frozen=True, slots=True)
 class _Packer:
-    """Runs in the tasks that have the DataFrame's rows."""
+    """Packs rows in the tasks that hold the DataFrame's rows."""
 
     name: str
     key: str | None
@@ -204,7 +204,7 @@ class _Packer:
         table = pa.Table.from_batches(held)
         stores, note = worker.global_stores_now()
         times_ms = pc.divide(table.column(self.timestamp).cast(pa.int64()), 1000)
-        # By time, as partitions of a DataFrame have no order of their own; rows of one time stay in place.
+        # Sort by time, as a DataFrame's partitions have no order. Rows of the same time keep their order.
         order = pc.sort_indices(pa.table({"time": times_ms}), [("time", "ascending")])
         outputs = self._records(table.take(order), times_ms.take(order).to_pylist())
         clock_ms = time.time_ns() // 1_000_000

@@ -1,4 +1,4 @@
-"""The data source ``penstock-streams``: both ends of an application's query, and of no other."""
+"""The data source ``penstock-streams``: the source and the sink of every application's query."""
 
 from __future__ import annotations
 

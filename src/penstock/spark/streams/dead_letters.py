@@ -1,7 +1,7 @@
-"""How many records an application has sent to its dead-letter topic: a number in its checkpoint.
+"""The number of records that an application has sent to its dead-letter topic, kept in its checkpoint.
 
-Tasks count, Spark hands their reports to the sink's commit, in a process of its own on the driver; whoever
-shows the number is in another.
+The tasks count. Spark passes their reports to the sink's commit, in a separate process on the driver; the
+number is read in another process.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _FILE: Final = ("penstock", "dead-letters.json")
 
 @dataclass(frozen=True, slots=True)
 class StagedWithDeadLetters(TaskStaged):
-    """A report of a task that has some among its rows."""
+    """The report of a task that has dead letters among its rows."""
 
     dead_letters: int
 
@@ -37,7 +37,7 @@ class WrittenWithDeadLetters(TaskWritten):
 
 
 def with_dead_letters(report: WriterCommitMessage, count: int) -> WriterCommitMessage:
-    """A task's report with their number."""
+    """Add the number of dead letters to a task's report."""
     if not count:
         return report
     if isinstance(report, TaskStaged):
@@ -47,21 +47,21 @@ def with_dead_letters(report: WriterCommitMessage, count: int) -> WriterCommitMe
 
 
 class _Kept(NamedTuple):
-    """``batch``: the last one that added to ``total``, so that it adds once, however often it is run."""
+    """The count so far; ``batch`` is the last that added to it, so that a repeated batch adds only once."""
 
     batch: int
     total: int
 
 
 class DeadLetterCount:
-    """``checkpoint`` is a directory or URI."""
+    """The count of dead letters in ``checkpoint``, a directory or URI."""
 
     def __init__(self, checkpoint: str) -> None:
         self._uri = checkpoint
         self._last_total = 0
 
     def total(self) -> int:
-        """Since the checkpoint was made; what was known last where the file can't be read."""
+        """The number since the checkpoint was made, or the last one read if the file can't be read now."""
         try:
             self._last_total = _read(self._file()).total
         except OSError as error:
@@ -69,7 +69,7 @@ class DeadLetterCount:
         return self._last_total
 
     def add(self, messages: Iterable[WriterCommitMessage | None], batch_id: int) -> None:
-        """Those of a batch that is published: nothing that fails here may undo it."""
+        """Add those of a published batch. An error is only logged, since the batch is already published."""
         some = StagedWithDeadLetters | WrittenWithDeadLetters
         count = sum(message.dead_letters for message in messages if isinstance(message, some))
         if not count:
@@ -87,14 +87,14 @@ class DeadLetterCount:
 
 
 class DeadLettersSeen:
-    """Of one task: ``count`` rows of what has passed are for the dead-letter topic."""
+    """The rows of one task that go to the dead-letter topic, counted in ``count``."""
 
     def __init__(self, topic: str | None) -> None:
         self._topic = topic
         self.count = 0
 
     def passing(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Batches of rows that are for one topic each."""
+        """Pass on and count batches, each with rows for a single topic."""
         for batch in batches:
             if self._topic is not None and batch.column("topic")[0].as_py() == self._topic:
                 self.count += batch.num_rows

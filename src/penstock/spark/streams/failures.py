@@ -1,4 +1,4 @@
-"""Why an application stopped, said in a sentence instead of the two tracebacks that Spark gives."""
+"""The reason why an application stopped, in one sentence instead of Spark's two tracebacks."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ _OURS: Final = re.compile(r"^penstock(\.\w+)*\.(?=\w+(:|$))")
 
 
 class ApplicationFailed(StreamsError):
-    """The application stopped because of an error. The message is the last that was raised; ``details`` is
-    all that Spark tells.
+    """The application stopped because of an error.
+
+    The message is that of the last exception raised; ``details`` is Spark's whole text.
     """
 
     def __init__(self, message: str, details: str) -> None:
@@ -24,7 +25,7 @@ class ApplicationFailed(StreamsError):
 
 
 def failure_of(text: str) -> ApplicationFailed:
-    """Of the text of a Spark exception, which has the traceback of a Python process where there was one."""
+    """Find the reason in a Spark exception's text, which may include a Python process's traceback."""
     said = _SQL_STATES.sub("", text.partition(_DESCRIPTION)[0])
     _, traced, last = said.rpartition(_TRACEBACK)
     if not traced:

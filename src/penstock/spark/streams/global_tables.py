@@ -1,7 +1,7 @@
-"""Global tables: every worker process holds them as a whole, and follows their topics from batch to batch.
+"""Global tables: every worker process holds all of them and follows their topics from batch to batch.
 
-The plan of a batch says up to which offsets; so all tasks of a batch see at least that much. A batch that is
-run again may see more, as in Kafka Streams.
+The plan of a batch has their end offsets, so all tasks of a batch see at least the records before these. A
+batch that runs again may see more, as in Kafka Streams.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from penstock.topology.global_tables import follow
 
 
 class GlobalTables:
-    """Of one plan, in one process."""
+    """The global tables of one plan in one process."""
 
     def __init__(self, plan: StreamsPlan) -> None:
         tables = plan.topology.globals.values()
@@ -35,7 +35,7 @@ class GlobalTables:
         }
 
     def ends(self) -> Offsets:
-        """Up to where the topics are written now. Raises ClientError."""
+        """Return the current ends of the tables' topics. Raises ClientError."""
         with Cluster(self._plan.source.client) as cluster:
             topics = cluster.require_topics(self._maps)
             partitions = [
@@ -45,7 +45,7 @@ class GlobalTables:
         return {tp: found.offset for tp, found in listed.items()}
 
     def advance(self, ends: Offsets) -> None:
-        """Read on to these offsets. Raises ClientError, DataLoss."""
+        """Read up to these offsets. Raises ClientError, DataLoss."""
         ranges = [
             PartitionRange(tp.topic, tp.partition, self._positions.get(tp, 0), end)
             for tp, end in ends.items()
@@ -59,7 +59,7 @@ class GlobalTables:
 
 
 def ends_named_by(packed: Iterable[bytes]) -> Offsets:
-    """Up to where the blocks of a batch say that global tables are to be read."""
+    """Return the offsets up to which a batch's blocks require the global tables."""
     ends: Offsets = {}
     for note in {note_of(data) for data in packed} - {""}:
         for tp, end in from_json(json.loads(note)).items():

@@ -1,4 +1,4 @@
-"""The numbers that rows are shuffled by: each names a group of tasks, and lands where it is wanted."""
+"""The numbers that rows are shuffled by: each one names a group of tasks and leads to a chosen partition."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ _SEED: Final = 42
 
 
 def group_of(partition: int, shuffle_partitions: int) -> int:
-    """A number for a partition that Spark's hash puts on shuffle partition ``partition %
-    shuffle_partitions``.
+    """Return a number for a partition that Spark hashes to ``partition % shuffle_partitions``.
 
-    Left to the hash of the bare number, the few groups of a small topic would share one task by chance.
+    If Spark hashed the bare number, the few groups of a small topic could share one task by chance.
     """
     wanted = partition % shuffle_partitions
     salt = 0
@@ -34,7 +33,7 @@ def spark_hash(value: int) -> int:
 
 
 def spark_hash_of_long(value: int) -> int:
-    """The same of a bigint column."""
+    """Spark's hash of a bigint column, signed."""
     low = _mixed(_SEED, value & _MASK32)
     return _finished(_mixed(low, value >> 32 & _MASK32), 8)
 

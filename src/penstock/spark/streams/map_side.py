@@ -1,4 +1,4 @@
-"""The map side: what was read becomes blocks, by way of the tasks of parts that keep no state."""
+"""The map side: it makes blocks of the records read, through the tasks of parts that keep no state."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from penstock.topology.records import NO_HEADERS, Headers, Output
 from penstock.topology.task import Task
 
 Row = tuple[int, bytes]
-"""A row of the query: the group, and a packed block."""
+"""A row of the query: the group and a packed block."""
 
 Common = tuple[Sequence[Input], Sequence[Read]]
-"""The records of a block, and what `CommonReading` has made of each."""
+"""The records of a block, and what `CommonReading` made of each."""
 
 
 class MapSide:
-    """Of one plan; keeps its tasks from batch to batch."""
+    """The map side of one plan; it keeps its tasks across batches."""
 
     def __init__(self, plan: StreamsPlan) -> None:
         self._plan = plan
@@ -40,8 +40,9 @@ class MapSide:
         global_stores: Mapping[str, Any] | None = None,
         note: str = "",
     ) -> Iterator[Row]:
-        """What becomes of records of one partition, in the columns of `LAYOUT`. Raises RecordFailed,
-        TopologyChanged.
+        """Yield what the records of one partition become; they have the columns of `LAYOUT`.
+
+        Raises RecordFailed, TopologyChanged.
         """
         block = block_of(batch, Kind.RECORDS, clock_ms)._replace(note=note)
         return self.block_rows(block, global_stores)
@@ -49,7 +50,7 @@ class MapSide:
     def block_rows(
         self, block: Block, global_stores: Mapping[str, Any] | None = None, common: Common | None = None
     ) -> Iterator[Row]:
-        """The same of a block of them. ``common``: what all who read the topic alike have made of it."""
+        """Yield what a block becomes; ``common`` is what all readers that read the topic alike made of it."""
         plan = self._plan
         plan.require_partition(block.topic, block.partition)
         part = plan.part_of[block.topic]
@@ -60,7 +61,7 @@ class MapSide:
             yield group, made.pack()
 
     def reading(self, topic: str) -> CommonReading | None:
-        """How a topic is read here, where others may read it alike."""
+        """How a topic is read here, if other applications may read it alike."""
         if topic not in self._readings:
             part = self._plan.part_of[topic]
             is_here = part.id in self._plan.mapped
@@ -76,8 +77,9 @@ class MapSide:
         global_stores: Mapping[str, Any] | None = None,
         note: str = "",
     ) -> Iterator[Row]:
-        """What becomes of rows of a DataFrame that stands for the topic ``name``; they are in order, and
-        ``place`` is the number of the DataFrame's partition. Raises RecordFailed.
+        """Yield what rows of a DataFrame become, which takes the place of the topic ``name``.
+
+        The rows are in order; ``place`` is the number of the DataFrame's partition. Raises RecordFailed.
         """
         plan, part = self._plan, self._plan.part_of[name]
         empty = tick(place, clock_ms, note)._replace(kind=Kind.RECORDS, topic=name)
@@ -97,7 +99,7 @@ class MapSide:
         common: Common | None = None,
     ) -> Iterator[tuple[int, Block]]:
         at = (part.id, partition)
-        # After an error a task may not be used again, so it is out while it runs.
+        # A task must not be used again after an error, so it is not in the map while it runs.
         task = self._tasks.pop(at, None) or Task(
             self._plan.topology,
             part,
@@ -113,7 +115,7 @@ class MapSide:
             else:
                 counts = task.process_read(block.topic, *common)
             outputs = task.take_outputs()
-        task.take_deltas()  # its times: without state nobody asks for them
+        task.take_deltas()  # drops its times: nothing needs them without state
         self._tasks[at] = task
         if outputs:
             offsets = np.repeat(block.offsets, np.diff(np.array(counts), prepend=0))
@@ -137,7 +139,7 @@ class MapSide:
     def _to_tasks(
         self, records: Sequence[Output], offsets: np.ndarray, block: Block
     ) -> Iterator[tuple[int, Block]]:
-        """Records of repartition topics by the partition that each belongs to, in their order."""
+        """Yield records of repartition topics by the partition that each belongs to, in order."""
         topics, chosen, keys, values, timestamps, headers = zip(*records, strict=True)
         names = tuple(dict.fromkeys(topics))
         numbers = {name: number for number, name in enumerate(names)}
@@ -174,8 +176,9 @@ class MapSide:
     def _partitions(
         keys: Binary, counts: np.ndarray, chosen: Sequence[int | None], offsets: np.ndarray
     ) -> np.ndarray:
-        """As Kafka's partitioner decides; a record without a key goes where its offset points, so that a
-        batch that is run again sends it to the same task.
+        """Choose partitions as Kafka's partitioner does.
+
+        The offset of a record without a key decides, so that a repeated batch sends it to the same task.
         """
         partitions: np.ndarray = offsets % counts
         has_key = keys.lengths >= 0
@@ -190,7 +193,7 @@ class MapSide:
 
 
 def block_of(batch: pa.RecordBatch, kind: Kind, clock_ms: int) -> Block:
-    """What was read of one partition, as it is."""
+    """Return the records read from one partition, unchanged."""
     topic = batch.column("topic")[0].as_py()
     headers = batch.column("headers")
     return Block(

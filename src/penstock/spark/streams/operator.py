@@ -1,7 +1,7 @@
 """The stateful operator: Spark's transformWithState around `penstock.spark.streams.tasks`.
 
-A group is a partition, a row a packed block. Spark calls it once for each partition and batch, and keeps
-what it puts into its map of pages if the batch succeeds.
+A group is a partition, and a row is a packed block. Spark calls the operator once for each partition and
+batch, and keeps its changes to the map of pages if the batch succeeds.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ PACKED: Final = StructType(
 )
 _PAGE_KEY: Final = StructType([StructField("key", BinaryType(), False)])
 _PAGE: Final = StructType([StructField("page", BinaryType(), False)])
-#: A name in the checkpoint: it may not change.
 _PAGES: Final = "pages"
+"""The name of the state in the checkpoint, so it must not change."""
 
 
 class StreamsOperator(StatefulProcessor):
-    """Sent to the workers with every batch: it holds the plan as text."""
+    """The operator, which Spark sends to the workers with every batch; it holds the plan as text."""
 
     def __init__(self, plan: str) -> None:
         self._plan = plan

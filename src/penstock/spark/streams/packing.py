@@ -1,16 +1,17 @@
-"""Records by the thousand as one binary value: what the rows of the query hold between its stages.
+"""Blocks: thousands of records as one binary value, in the rows between the stages of the query.
 
-Spark moves and sorts few rows, each a block of records in columns; nothing in it is an object until a task
-takes the records out. A block is cheap to make from Arrow arrays (their buffers are copied as they are) and
-from Python's lists.
+Spark thus moves and sorts few rows, each of which is a block of records in columns; no record becomes an
+object until a task needs it. A block is cheap to make from Arrow arrays (their buffers are copied unchanged)
+and from Python lists.
 
-    head        kind, flags, rows, the batch's time of day, a note (the offsets of global tables), topic and
+    head        kind, flags, rows, the batch's wall-clock time, a note (the offsets of global tables), topic
+    and
                 partition that the records were read from, the topics that they are for
-    columns     timestamps, offsets, lengths of keys and values (-1: null); where they differ, the topic of
-                each row and its partition; where there are any, headers
-    data        the keys one after the other, then the values
+    columns     timestamps, offsets, lengths of keys and values (-1: null); if they differ, the topic of each
+                row and its partition; headers, if there are any
+    data        the concatenated keys, then the values
 
-`Block.position` puts the blocks of one task in order again after the shuffle.
+`Block.position` restores the order of one task's blocks after the shuffle.
 """
 
 from __future__ import annotations
@@ -35,22 +36,22 @@ _HAS_HEADERS: Final = 4
 _MAX_TIMESTAMP_MS: Final = (2**63 - 1) // 1000
 
 NO_PARTITION: Final = -1
-#: From so many rows on Arrow is the faster way to make objects, a third of the time for each.
 _ROWS_FOR_ARROW: Final = 100
+"""The number of rows from which Arrow makes objects faster, in a third of the time for each."""
 _NULL: Final = -1
 
 Bytes: TypeAlias = "bytes | memoryview | pa.Buffer"
 
 
 class Kind(IntEnum):
-    """What a block is for.
+    """The purpose of a block.
 
     RECORDS  input of the tasks of one partition
     OUTPUTS  records for the sink
     RESTORE  records of a changelog, to rebuild a store from
-    TICK     none: the time of day has passed
-    CLEAR    none: the tasks are gone, and so shall their state be
-    TIMES    one: the times of a task (`penstock.spark.streams.times`)
+    TICK     no records: wall-clock time has passed
+    CLEAR    no records: the tasks were removed, and their state is to be cleared
+    TIMES    one record: the times of a task (`penstock.spark.streams.times`)
     """
 
     RECORDS = 0
@@ -62,11 +63,11 @@ class Kind(IntEnum):
 
 
 class DamagedBlock(ValueError):
-    """The bytes are no block of this version."""
+    """The bytes are not a block of this version."""
 
 
 class Binary(NamedTuple):
-    """A column of keys or values: int32 lengths (-1: null) and the bytes of all, one after the other."""
+    """A column of keys or values: int32 lengths (-1: null) and the concatenated bytes."""
 
     lengths: np.ndarray
     data: Bytes
@@ -82,12 +83,12 @@ class Binary(NamedTuple):
 
     @classmethod
     def of_arrow(cls, array: pa.BinaryArray) -> Binary:
-        """Without a copy of the bytes."""
+        """Convert an Arrow array, in most cases without a copy of the bytes."""
         _, offsets, data = array.buffers()
         ends = np.frombuffer(offsets, np.int32, len(array) + 1, array.offset * 4)
         lengths = np.diff(ends)
         if array.null_count:
-            if lengths[~_valid(array)].any():  # Arrow lets a null have bytes
+            if lengths[~_valid(array)].any():  # in Arrow a null may have bytes
                 return cls.of(array.to_pylist())
             lengths[~_valid(array)] = _NULL
         data = b"" if data is None else data
@@ -100,7 +101,7 @@ class Binary(NamedTuple):
 
     @property
     def ends(self) -> np.ndarray:
-        """int32 offsets as Arrow has them: one more than there are rows."""
+        """The int32 offsets that Arrow uses: one more than there are rows."""
         ends = np.zeros(len(self.lengths) + 1, np.int32)
         np.cumsum(self.sizes, out=ends[1:])
         return ends
@@ -132,7 +133,7 @@ class Binary(NamedTuple):
 
 
 class Position(NamedTuple):
-    """Where the first record of a block was read."""
+    """The place where the first record of a block was read."""
 
     topic: str
     partition: int
@@ -140,9 +141,11 @@ class Position(NamedTuple):
 
 
 class Block(NamedTuple):
-    """Records in columns. ``targets`` are the topics that the rows are for, ``target`` that of each row
-    (uint16; None: the first); ``partitions`` those that the rows are for (int32, -1: left to the
-    partitioner). ``note`` is one line that goes with the batch.
+    """Records in columns.
+
+    ``targets`` are the topics that the rows are for, and ``target`` that of each row (uint16; None: the first
+    for all). ``partitions`` are those that the rows are for (int32; -1: the partitioner chooses). ``note``
+    is a line that belongs to the batch.
     """
 
     kind: Kind
@@ -165,11 +168,11 @@ class Block(NamedTuple):
 
     @property
     def position(self) -> Position:
-        """Blocks of one partition that are in order by this are in the order of its offsets."""
+        """A sort key that puts the blocks of one partition in the order of its offsets."""
         return Position(self.topic, self.partition, int(self.offsets[0]) if self.rows else -1)
 
     def only(self, targets: Collection[str]) -> Block:
-        """The rows that are for one of some topics."""
+        """The rows that are for one of these topics."""
         if self.target is None:
             return self
         wanted = np.array([name in targets for name in self.targets])
@@ -185,7 +188,7 @@ class Block(NamedTuple):
             headers=None if self.headers is None else [self.headers[row] for row in rows],
         )
 
-    # as bytes
+    # Conversion to bytes
 
     def pack(self) -> bytes:
         has_targets = self.target is not None and len(self.targets) > 1
@@ -216,7 +219,7 @@ class Block(NamedTuple):
 
     @classmethod
     def unpack(cls, data: bytes) -> Block:
-        """Columns are views into ``data``. Raises DamagedBlock."""
+        """Unpack a block, whose columns are views into ``data``. Raises DamagedBlock."""
         try:
             return cls._unpack(data)
         except (ValueError, IndexError, UnicodeDecodeError) as error:
@@ -274,10 +277,10 @@ class Block(NamedTuple):
             note,
         )
 
-    # as rows
+    # Conversion to rows
 
     def inputs(self) -> list[Input]:
-        """The rows as a task takes them: the topic is the one that each row is for."""
+        """The rows as input of a task, each with the topic that it is for."""
         topics: Iterable[str]
         if self.target is None:
             topics = repeat(self.targets[0], self.rows)
@@ -297,7 +300,7 @@ class Block(NamedTuple):
         )
 
     def to_arrow(self, schema: pa.Schema) -> pa.RecordBatch:
-        """The rows of a block with one target as a DataFrame for the sink has them."""
+        """The rows of a block with one target, as a record batch for the sink."""
         rows = self.rows
         timestamps_us = np.clip(self.timestamps, 0, _MAX_TIMESTAMP_MS) * 1000
         partitions = pa.nulls(rows, pa.int32())
@@ -320,7 +323,7 @@ def note_of(data: bytes) -> str:
 
 
 def tick(partition: int, clock_ms: int, note: str = "") -> Block:
-    """A block without records."""
+    """Return a block without records."""
     none, nothing = np.empty(0, np.int64), Binary(np.empty(0, np.int32), b"")
     return Block(Kind.TICK, clock_ms, "", partition, (), none, none, nothing, nothing, note=note)
 
@@ -328,8 +331,10 @@ def tick(partition: int, clock_ms: int, note: str = "") -> Block:
 def outputs_by_topic(
     outputs: Sequence[Output], offsets: np.ndarray | None, origin: Position, clock_ms: int
 ) -> list[Block]:
-    """One OUTPUTS block for each topic, in the order of the outputs. ``offsets``: of the records they come
-    from."""
+    """Return one OUTPUTS block for each topic, in the order of the outputs.
+
+    ``offsets`` are those of the records that the outputs come from.
+    """
     topics = [output[0] for output in outputs]
     names = dict.fromkeys(topics)
     if len(names) == 1:
@@ -345,7 +350,7 @@ def outputs_by_topic(
 def output_block(
     topic: str, outputs: Sequence[Output], offsets: np.ndarray | None, origin: Position, clock_ms: int
 ) -> Block:
-    """Outputs that are all for ``topic``."""
+    """Return a block of outputs that are all for ``topic``."""
     if offsets is None:
         offsets = np.full(len(outputs), origin.offset, np.int64)
     partitions = [output[1] for output in outputs]
@@ -370,12 +375,12 @@ def output_block(
 
 
 def in_order(blocks: Iterable[Block]) -> list[Input]:
-    """The records of several blocks as a task takes them: by (time, topic, partition, offset) of what was
-    read, then by place.
+    """Return the records of several blocks as input of a task, in the order in which it must process them.
 
-    The time of a record is the greatest timestamp of its partition so far. So a partition's records stay in
-    their order, whatever their timestamps: what is late, and which update of a row is the last, must not
-    depend on where batches are cut. Kafka Streams chooses among its partitions alike.
+    They are sorted by the time, topic, partition and offset of what was read, then by their order. A record's
+    time is the greatest timestamp of its partition so far, so a partition's records keep their order whatever
+    their timestamps: where batches are cut must not decide what is late or which update of a row is the last.
+    Kafka Streams chooses among its partitions in the same way.
     """
     rows: list[Input] = []
     times: list[np.ndarray] = []
@@ -386,7 +391,7 @@ def in_order(blocks: Iterable[Block]) -> list[Input]:
             rows += block.inputs()
         times.append(np.maximum.accumulate(np.concatenate([block.timestamps for block in some])))
     if len(times) > 1:
-        order = np.argsort(np.concatenate(times), kind="stable")  # stable: what is equal is in order already
+        order = np.argsort(np.concatenate(times), kind="stable")  # stable: equal times are already in order
         rows = [rows[row] for row in order.tolist()]
     return rows
 
@@ -406,7 +411,7 @@ def _pack_headers(headers: Sequence[Headers]) -> bytes:
 def _unpack_headers(
     data: bytes, at: int, counts: list[int], name_lengths: np.ndarray, value_lengths: np.ndarray
 ) -> tuple[list[Headers], int]:
-    """The headers of each row, and where they end."""
+    """Return the headers of each row, and the position where they end."""
     names_end = at + int(name_lengths.sum())
     values_end = names_end + int(np.maximum(value_lengths, 0).sum())
     names = [bytes(name or b"").decode() for name in Binary(name_lengths, data[at:names_end]).values()]

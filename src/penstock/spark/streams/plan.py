@@ -1,14 +1,13 @@
-"""What runs where: the parts of a topology that need no state on the map side of the shuffle, the others
-behind it.
+"""The plan of a query: stateless parts of a topology run on the map side of the shuffle, others behind it.
 
     topics ─▶ map side: stateless parts ─▶ shuffle by partition ─▶ tasks with state ─▶ sink
        └────────────────────────────────────▲                          └─▶ repartition topics, changelogs
 
-What the map side alone re-keys goes into the shuffle at once: such a repartition topic is never made. What a
-task behind the shuffle re-keys goes through its topic and comes with the next batch.
+Records that only the map side re-keys go directly into the shuffle, so their repartition topic is never
+created. Records that a task behind the shuffle re-keys go through their topic and return with the next batch.
 
-All tasks of one partition, of whatever part, are one **group** of the shuffle, with one state. So the stores
-of a partition stay where they are when parts are numbered anew.
+All tasks of one partition, of whatever part, are one **group** of the shuffle with one state. The stores of a
+partition therefore stay in place when parts get new numbers.
 """
 
 from __future__ import annotations
@@ -35,21 +34,23 @@ from penstock.topology.graph import Processor, SubTopology, Topology
 from penstock.topology.process import Process
 from penstock.topology.stores import StoreSpec
 
-#: The columns that blocks are made of; timestamps in milliseconds.
 COLUMNS: Final = ("key", "value", "topic", "partition", "offset", "timestamp", "headers")
+"""The columns that blocks are made of, with timestamps in milliseconds."""
 LAYOUT: Final = Layout(include_headers=True, timestamp_unit="ms").select(COLUMNS)
 
 
 class TopologyChanged(RuntimeError):
-    """The cluster is no longer what the application was started for."""
+    """The cluster has changed since the application was started."""
 
 
 @dataclass(frozen=True)
 class StreamsPlan:
-    """What every process of the query knows. ``partition_counts``: of all topics that are read, and of those
-    that are written to as far as they are known; ``shuffle_partitions``: of the checkpoint; ``tick_ms``: how
-    often time passes for timers while nothing comes; ``driver``: that has claimed the application, where it
-    is written exactly once.
+    """The plan that every process of the query has.
+
+    ``partition_counts`` covers all topics that are read, and those written to as far as they are known.
+    ``shuffle_partitions`` is the checkpoint's number. ``tick_ms`` is the interval at which timers see time
+    pass while no records arrive. ``driver`` is the one that has claimed the application, if delivery is
+    exactly once.
     """
 
     topology: Topology
@@ -67,17 +68,17 @@ class StreamsPlan:
 
     @cached_property
     def part_of(self) -> Mapping[str, SubTopology]:
-        """Which part reads a topic."""
+        """The part that reads each topic."""
         return {self.topology.topic(topic): part for part in self.parts for topic in part.source_topics}
 
     @cached_property
     def mapped(self) -> frozenset[int]:
-        """The parts on the map side, by id: without state, and fed by topics that there are."""
+        """The ids of the parts on the map side: those without state whose topics already exist."""
         return map_side_parts(self.topology)
 
     @cached_property
     def shuffled_topics(self) -> frozenset[str]:
-        """Repartition topics that the shuffle stands for."""
+        """The repartition topics that the shuffle replaces."""
         return shuffled_topics(self.topology)
 
     @cached_property
@@ -87,7 +88,7 @@ class StreamsPlan:
 
     @cached_property
     def table_source(self) -> SourceOptions:
-        """Reads changelogs and global tables: what compaction has taken is no loss."""
+        """The options for reading changelogs and global tables, where compacted records are no data loss."""
         return replace(self.source, fail_on_data_loss=False)
 
     @property
@@ -96,7 +97,7 @@ class StreamsPlan:
 
     @cached_property
     def clocked(self) -> tuple[SubTopology, ...]:
-        """The parts that may act when the time of day passes."""
+        """The parts that may act when wall-clock time passes."""
         return tuple(
             part
             for part in self.tasks_behind
@@ -116,7 +117,7 @@ class StreamsPlan:
 
     @cached_property
     def timed(self) -> Mapping[str, SubTopology]:
-        """The parts whose times are kept beside a changelog, by its topic: their first."""
+        """The parts whose times are kept beside a changelog, by the name of its topic: each part's first."""
         found = {}
         for part in self.tasks_behind:
             logged = [self.topology.changelog_topic(spec.name) for spec in part.stores if spec.logged]
@@ -126,12 +127,12 @@ class StreamsPlan:
 
     @cached_property
     def task_counts(self) -> Mapping[int, int]:
-        """How many tasks each part has, by its id."""
+        """The number of tasks of each part, by its id."""
         return {part.id: self.topology.task_count(part, self.partition_counts) for part in self.parts}
 
     @cached_property
     def partitions_max(self) -> int:
-        """Of the topics that tasks read."""
+        """The largest number of tasks that a part has: one for each partition of its topics."""
         return max(self.task_counts.values(), default=1)
 
     @cached_property
@@ -140,7 +141,7 @@ class StreamsPlan:
         return tuple(group_of(partition, self.shuffle_partitions) for partition in range(self.partitions_max))
 
     def require_partition(self, topic: str, partition: int) -> None:
-        """Raises TopologyChanged for a partition that there was not when the application was started."""
+        """Raise TopologyChanged if the partition did not exist when the application was started."""
         known = self.partition_counts[topic]
         if partition >= known:
             raise TopologyChanged(
@@ -149,17 +150,17 @@ class StreamsPlan:
             )
 
     def to_text(self) -> str:
-        """As an option of a data source."""
+        """Convert the plan to text, for an option of a data source."""
         sent = pickle.dumps((sys.path, cloudpickle.dumps(self)))  # type: ignore[no-untyped-call]
         return base64.b85encode(zlib.compress(sent, 1)).decode()
 
 
 @lru_cache(maxsize=4)
 def plan_from_text(text: str) -> StreamsPlan:
-    """The same object each time, in a worker that lives for many batches.
+    """Return the plan; a worker that lives for many batches gets the same object each time.
 
-    Code of ``__main__`` comes with the plan; modules are imported, also those that lie where the application
-    was started: Spark's workers don't look there.
+    The plan contains the code of ``__main__``. Modules are imported, including those from the directories of
+    the application's ``sys.path``, which Spark's workers don't search by themselves.
     """
     paths, data = pickle.loads(zlib.decompress(base64.b85decode(text)))
     sys.path += [path for path in paths if path not in sys.path and Path(path).is_dir()]
@@ -176,7 +177,7 @@ def map_side_parts(topology: Topology) -> frozenset[int]:
 
 
 def shuffled_topics(topology: Topology) -> frozenset[str]:
-    """Names on the cluster of the repartition topics that only the map side writes to."""
+    """Return the names, on the cluster, of the repartition topics that only the map side writes to."""
     mapped = map_side_parts(topology)
     found = set()
     for name in topology.repartitions:
@@ -187,6 +188,6 @@ def shuffled_topics(topology: Topology) -> frozenset[str]:
 
 
 def clock_name(part: SubTopology) -> str:
-    """What the times of a part's tasks are kept under: it goes with its stores, not with its number."""
+    """The name under which a part's times are kept; it depends on the part's stores, not on its number."""
     named: Iterable[str] = [spec.name for spec in part.stores] or part.source_topics
     return f"$clocks/{min(named)}"

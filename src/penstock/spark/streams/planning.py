@@ -1,4 +1,4 @@
-"""The options of an application's source and sink, from what it was started with and where little is said."""
+"""The options of an application's source and sink: those given at its start, and the defaults."""
 
 from __future__ import annotations
 
@@ -16,12 +16,15 @@ from penstock.topology.graph import Topology
 
 Guarantee = Literal["exactly-once", "at-least-once"]
 
-#: Of a topology with state where nothing else is said. A task holds its records of a batch in memory, so that
-#: it can order them: without a limit the first batch would be all that the topics hold.
 BATCH_RECORDS: Final = 1_000_000
+"""The default limit of a batch for a topology with state.
 
-#: How servers are talked to: names, patience, security.
+A task holds its records of a batch in memory to order them. Without a limit, the first batch would be
+everything that the topics hold.
+"""
+
 _OPTIONS_OF_BOTH: Final = frozenset(f"kafka.{name}" for name in property_names(ClientConfig))
+"""The options of connections: addresses, timeouts, security."""
 _SINK_OPTIONS: Final = frozenset(
     f"kafka.{name}"
     for name in (
@@ -38,8 +41,7 @@ _SINK_OPTIONS: Final = frozenset(
 
 
 def with_defaults(profile: Profile, topology: Topology, given: Mapping[str, str]) -> dict[str, str]:
-    """The profile's options, where no other was given; Spark's option names are the same in upper and lower
-    case."""
+    """Add the profile's options that are not given. Option names are case-insensitive, as in Spark."""
     bounded = {"maxOffsetsPerTrigger": str(BATCH_RECORDS)} if has_state(topology) else {}
     known = {name.lower() for name in given}
     defaults = bounded | dict(profile.options)
@@ -49,8 +51,10 @@ def with_defaults(profile: Profile, topology: Topology, given: Mapping[str, str]
 def source_options(
     bootstrap_servers: str, given: Mapping[str, str], own: Mapping[str, str], tasks_max: int
 ) -> SourceOptions:
-    """Of an application's source: what was ``given`` for source and sink, and its ``own``. ``tasks_max``:
-    where nothing else is said. Raises ConfigError."""
+    """Parse the options of an application's source: its ``own``, and those ``given`` for source and sink.
+
+    ``tasks_max`` is the default of ``maxPartitions``. Raises ConfigError.
+    """
     options = {"maxPartitions": str(tasks_max)}
     options |= {name: value for name, value in given.items() if name.lower() not in _SINK_OPTIONS}
     options |= {"kafka.bootstrap.servers": bootstrap_servers, **own}
@@ -60,7 +64,7 @@ def source_options(
 def sink_options(
     bootstrap_servers: str, given: Mapping[str, str], guarantee: Guarantee, checkpoint: str
 ) -> SinkOptions:
-    """Raises ConfigError."""
+    """Parse the options of an application's sink. Raises ConfigError."""
     of_the_sink = _SINK_OPTIONS | _OPTIONS_OF_BOTH
     options = {name: value for name, value in given.items() if name.lower() in of_the_sink}
     options |= {"kafka.bootstrap.servers": bootstrap_servers}
@@ -68,6 +72,6 @@ def sink_options(
 
 
 def has_state(topology: Topology) -> bool:
-    """Whether any part of it runs behind the shuffle."""
+    """Whether any part of the topology runs behind the shuffle."""
     mapped = map_side_parts(topology)
     return any(part.id not in mapped for part in topology.sub_topologies)

@@ -1,4 +1,4 @@
-"""Before an application starts: its topics are looked up or made, and its group gets an offset everywhere."""
+"""Prepare an application's start: find or create its topics, and commit first offsets for its group."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class MissingTopics(StreamsError):
 
 
 class InternalTopicMismatch(StreamsError):
-    """An internal topic is there, and is not as the application needs it."""
+    """An internal topic exists, but not as the application needs it."""
 
 
 def client_properties(bootstrap_servers: str, given: Mapping[str, str]) -> dict[str, str]:
-    """Of a client, from the options of source and sink."""
+    """Return a client's properties, from the options of source and sink."""
     properties = {
         name.removeprefix("kafka."): value
         for name, value in given.items()
@@ -36,7 +36,7 @@ def client_properties(bootstrap_servers: str, given: Mapping[str, str]) -> dict[
 
 
 def prepare_topics(cluster: Cluster, topology: Topology) -> dict[str, int]:
-    """Make the topics that the application owns, and those that it writes to; the partitions of all.
+    """Create the topics that the application owns or writes to, and return the partition counts of all.
 
     Raises MissingTopics, InternalTopicMismatch, CoPartitioningError, ServerError.
     """
@@ -63,7 +63,10 @@ def prepare_topics(cluster: Cluster, topology: Topology) -> dict[str, int]:
 
 
 def read_topics(cluster: Cluster, topology: Topology) -> dict[str, int]:
-    """The partitions of the topics that the application reads, but for its own. Raises MissingTopics."""
+    """Return the partition counts of the topics that the application reads, except its own.
+
+    Raises MissingTopics.
+    """
     owned = {topology.topic(name) for name in topology.repartitions} | topology.frames.keys()
     read = topology.source_topics().keys() - owned | topology.globals.keys()
     known = _partitions(cluster, read)
@@ -77,7 +80,7 @@ def read_topics(cluster: Cluster, topology: Topology) -> dict[str, int]:
 
 
 def written_topics(topology: Topology) -> set[str]:
-    """Those that are known before a record chooses one, the dead-letter topic among them."""
+    """Return the topics known before a record chooses one, including the dead-letter topic."""
     topics = {
         topology.topic(node.topic)
         for node in topology.nodes.values()
@@ -88,9 +91,9 @@ def written_topics(topology: Topology) -> set[str]:
 
 
 def prepare_group(cluster: Cluster, topology: Topology, topics: Mapping[str, int]) -> None:
-    """Commit where to begin for each partition of ``topics`` that the group has no offset for.
+    """Commit a first offset for each partition of ``topics`` for which the group has none.
 
-    So ``latest`` means the same moment however often the start is tried. Raises GroupInUse, ServerError.
+    ``latest`` thus means the same moment however often the start is tried. Raises GroupInUse, ServerError.
     """
     group = ConsumerGroup(cluster, topology.application)
     cluster.retry(group.require_no_members)

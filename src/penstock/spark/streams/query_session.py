@@ -1,4 +1,4 @@
-"""The Spark session that an application's query runs in: its settings, and how sources are found in it."""
+"""The Spark session of an application's query: its settings, and how Spark finds sources in it."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from penstock.spark.sink.locations import Location
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: Of the application's own session; what the caller's session has is left alone.
 _SETTINGS: Final = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-    # The names of state files tell the attempts that wrote them, and the commit log which one counts. By
-    # default what a killed attempt has left may be taken for what the attempt that was kept has written.
+    # State files are named after the attempts that wrote them, and the commit log says which one counts. By
+    # default, files that a killed attempt left behind may be mistaken for those of the successful one.
     "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
-    # Time passes by the offsets of the source, never by batches without data.
+    # The source's offsets advance the time, never batches without data.
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
     "spark.sql.streaming.pollingDelay": "1",
 }
+"""The settings of the application's own session; the caller's session is not changed."""
 _LOCAL_SETTINGS: Final = {
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
@@ -33,23 +33,23 @@ _LOCAL_SETTINGS: Final = {
 
 
 def prepare_session(session: SparkSession, shuffle_partitions: int) -> None:
-    """The settings that a query needs. `checkpoint_option` has more."""
+    """Apply the settings that a query needs; `checkpoint_option` applies more."""
     for name, value in _SETTINGS.items():
         session.conf.set(name, value)
     session.conf.set("spark.sql.shuffle.partitions", str(shuffle_partitions))
 
 
 def checkpoint_option(session: SparkSession, where: Location) -> str:
-    """What a query's option ``checkpointLocation`` has to be; the session is set to write there."""
+    """Return a query's option ``checkpointLocation``, and prepare the session to write there."""
     if not where.is_local:
         return where.uri
     for name, value in _LOCAL_SETTINGS.items():
         session.conf.set(name, value)
-    return f"file:{where.path}"  # Spark takes a bare path as one of the cluster's default file system
+    return f"file:{where.path}"  # Spark looks up a bare path in the cluster's default file system
 
 
 def tasks_max(session: SparkSession) -> int:
-    """Behind the shuffle, where nothing else is said."""
+    """The default number of tasks behind the shuffle."""
     return min(
         session.sparkContext.defaultParallelism, int(session.conf.get("spark.sql.shuffle.partitions") or 200)
     )
@@ -57,10 +57,10 @@ def tasks_max(session: SparkSession) -> int:
 
 @contextmanager
 def active(session: SparkSession) -> Iterator[None]:
-    """The thread's active session is this one meanwhile.
+    """Make this session the thread's active one during the block.
 
-    Spark looks for a sink in the active session, whatever session the query is of, and refuses to register a
-    source that the active session knows, whatever session it is for.
+    Spark looks up a sink in the active session, whatever session the query belongs to. It also refuses to
+    register a source that the active session knows, whatever session it is for.
     """
     from pyspark.sql import SparkSession
 

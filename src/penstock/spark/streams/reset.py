@@ -1,4 +1,4 @@
-"""Take an application back to its beginning, as Kafka Streams' application reset tool does."""
+"""Reset an application to its beginning, as Kafka Streams' application reset tool does."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from penstock.topology.graph import Topology
 
 
 class CheckpointOfAnother(CheckpointMismatch):
-    """The checkpoint is not the application's: it is left as it is."""
+    """The checkpoint does not belong to the application, and is not changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reset:
-    """What was done: topics deleted, and partitions set to their beginning."""
+    """The result of a reset: the deleted topics, and the partitions set to their beginning."""
 
     deleted_topics: tuple[str, ...]
     partitions: tuple[TopicPartition, ...]
@@ -37,9 +37,10 @@ def reset(
     checkpoint: str | Path | None = None,
     options: Mapping[str, str] | None = None,
 ) -> Reset:
-    """Delete the topics that the application owns, set its group to the beginning of what it reads, and
-    remove its checkpoint. What it has written stays. It must not be running. ``options``: ``kafka.…``
-    properties of the client, as for `start`.
+    """Delete the application's own topics and its checkpoint, and set its group to the beginning.
+
+    The application must not be running. Its output topics stay. ``options`` are ``kafka.…`` properties of the
+    client, as for `start`.
 
     Raises GroupInUse, ServerError, CheckpointMismatch, CheckpointOfAnother.
     """

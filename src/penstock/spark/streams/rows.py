@@ -1,4 +1,4 @@
-"""Rows that hold packed blocks, as the Arrow batches in which a source gives them to Spark."""
+"""Convert rows that hold packed blocks to the Arrow batches that a source passes to Spark."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Any, Final
 import pyarrow as pa
 
 _BATCH_BYTES: Final = 4 << 20
+"""The size of the blocks from which an Arrow batch is passed on."""
 
 
 def row_batches(rows: Iterator[tuple[Any, ...]], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Some rows at a time; a row's last field is its block."""
+    """Yield batches of a few rows each; a row's last field is its block."""
     held: list[tuple[Any, ...]] = []
     size = 0
     for row in rows:

@@ -1,4 +1,4 @@
-"""An application that runs: start, progress, stop."""
+"""Start an application, and follow and stop it while it runs."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 
 
 class RunningApp:
-    """Made by `start`."""
+    """A running application, created by `start`."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class RunningApp:
     ) -> None:
         self._topology = topology
         self.query = query
-        """The Spark query, for whatever is not here."""
+        """The Spark query, for everything that this class does not offer."""
         self._session = session
         self._observation = observation
         self._client = dict(client or {})
@@ -91,26 +91,26 @@ class RunningApp:
         if kind is None:
             self.stop()
         else:
-            self._stop()  # its error is the one on its way, or comes second to it
+            self._stop()  # the block's exception is raised, and takes precedence over the application's
 
     @property
     def is_running(self) -> bool:
         return bool(self.query.isActive)
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Until the application ends; False when the time is up before. Raises ApplicationFailed."""
+        """Wait until the application ends; returns False at the timeout. Raises ApplicationFailed."""
         from pyspark.errors import StreamingQueryException
 
         try:
             if timeout_s is None:
                 self.query.awaitTermination()
                 return True
-            return bool(self.query.awaitTermination(timeout_s))  # type: ignore[arg-type]  # fractions are taken
+            return bool(self.query.awaitTermination(timeout_s))  # type: ignore[arg-type]  # accepts fractions
         except StreamingQueryException as error:
             raise failure_of(str(error)) from None
 
     def wait_until_read(self) -> None:
-        """Until all that the topics hold now is processed. Raises ApplicationFailed."""
+        """Wait until everything that the topics hold now is processed. Raises ApplicationFailed."""
         from pyspark.errors import StreamingQueryException
 
         try:
@@ -119,8 +119,10 @@ class RunningApp:
             raise failure_of(str(error)) from None
 
     def stop(self) -> None:
-        """After the batch in hand, or without it: the next start continues exactly. Raises ApplicationFailed
-        where it had failed before."""
+        """Stop after the current batch or abandon it; either way the next start continues exactly once.
+
+        Raises ApplicationFailed if the application had failed before.
+        """
         self._stop()
         error = self.query.exception()
         if error is not None:
@@ -136,23 +138,23 @@ class RunningApp:
 
     @property
     def metrics_port(self) -> int | None:
-        """Where metrics are served, until the application is stopped; None if they are not."""
+        """The port that serves metrics until the application is stopped, or None if there is none."""
         return None if self._observation is None else self._observation.port
 
     def progress(self) -> Progress | None:
-        """Of the last batch that was done; None before the first."""
+        """The progress of the last completed batch, or None before the first."""
         found = self.query.lastProgress
         return None if found is None else read_progress(found)
 
     def recent_progress(self) -> list[Progress]:
-        """Of the last batches, as many as Spark keeps (``spark.sql.streaming.numRecentProgressUpdates``)."""
+        """The progress of all batches that Spark keeps (``spark.sql.streaming.numRecentProgressUpdates``)."""
         return [read_progress(found) for found in self.query.recentProgress]
 
     def store(self, name: str) -> Any:
-        """A store to be asked: a `KeyValueView`, `VersionedView`, `WindowView` or `SessionView`.
+        """Return a view to query a store: a `KeyValueView`, `VersionedView`, `WindowView` or `SessionView`.
 
-        The first call begins to follow the logs of all stores, in this process, until the application is
-        stopped; they hold what is committed. docs/streams-queries.md tells what is guaranteed. Raises
+        With the first call, this process begins to follow the logs of all stores, until the application is
+        stopped; the views hold committed data. docs/streams-queries.md describes the guarantees. Raises
         UnknownStore, StoreNotQueryable.
         """
         if self._views is None:
@@ -164,7 +166,7 @@ class RunningApp:
         return self._views.store(name)
 
     def describe(self) -> str:
-        """The topology, as Kafka Streams prints it."""
+        """Describe the topology in the format of Kafka Streams."""
         return describe(self._topology)
 
 
@@ -188,23 +190,24 @@ def start(
     """Run a topology as one Spark query.
 
     Args:
-        checkpoint: a directory that driver and executors share; the application continues from it. With a new
-            one it continues from its group's offsets, and rebuilds its stores from their changelogs.
-        spark: the session whose executors it runs on; None: a local one.
-        guarantee: what reaches the topics.
-        until: ``drained`` ends the run when all that the topics hold now has been processed.
-        profile: what the next three, and the session that is built here, are where they are not given.
-        shuffle_partitions: how many tasks work on state at the same time. None: one for each core. A
-            checkpoint keeps the number that it was made with.
-        commit_interval_ms: batches begin at least this far apart; 0: as soon as there is something.
-        tick_ms: how often time passes for timers while there are no records.
-        options: of the ``penstock`` source and sink, such as ``kafka.…`` or ``maxOffsetsPerTrigger``.
-        metrics_port: serve Prometheus metrics there; 0: on a free port, see `RunningApp.metrics_port`.
-        metrics_host: the address to serve them at.
-        watchers: are told of each batch; `stop` waits until they know of the last.
+        checkpoint: a directory that driver and executors share, from which the application continues. With a
+            new one it continues from its group's offsets, and rebuilds its stores from their changelogs.
+        spark: the session whose executors run the application; None means a local session.
+        guarantee: how often a record's results reach the topics if something fails.
+        until: ``drained`` ends the run when everything that the topics hold now has been processed.
+        profile: sets the session that is built here, and the next two and ``options`` if they are not given.
+        shuffle_partitions: the number of tasks that work on state at the same time; None means one for each
+            core. A checkpoint keeps the number that it was created with.
+        commit_interval_ms: the shortest time between the starts of batches; with 0 a batch starts as soon as
+            there are records.
+        tick_ms: the interval at which timers see time pass while there are no records.
+        options: options of the ``penstock`` source and sink, such as ``kafka.…`` or ``maxOffsetsPerTrigger``.
+        metrics_port: the port that serves Prometheus metrics; with 0 a free one, see
+        `RunningApp.metrics_port`. metrics_host: the address to serve them at.
+        watchers: receive each batch's progress; `stop` waits until they have received the last one.
 
-    A driver that runs the application already, with this checkpoint or another, publishes nothing from now
-    on (exactly-once only), and fails with RunFenced at its next batch.
+    If another driver runs the application, with this checkpoint or another, it publishes nothing more (with
+    exactly-once delivery only) and fails with RunFenced at its next batch.
 
     Raises MissingTopics, CoPartitioningError, InternalTopicMismatch, CheckpointMismatch, CheckpointOutdated,
     GroupInUse, ConfigError, MetricsPortTaken.
@@ -235,7 +238,7 @@ def start(
             sink = sink_options(bootstrap_servers, given, guarantee, str(checkpoint))
             return StreamsPlan(topology, dict(counts), tasks, source, sink, tick_ms)
 
-        plan = planned("committed")  # what is wrong with options is said before another driver is replaced
+        plan = planned("committed")  # reports invalid options before another driver is replaced
         driver = _claim(cluster, plan, where) if plan.sink.is_exactly_once else None
         if is_new(where):
             prepare_group(cluster, topology, topics)
@@ -258,9 +261,9 @@ def start(
 
 
 def _subscription(topology: Topology, topics: Mapping[str, int], starting: str) -> dict[str, str]:
-    """The options of the source that are the application's own."""
+    """Return the source options that the application itself sets."""
     return {
-        # Where only DataFrames are read, nobody subscribes.
+        # An application that reads only DataFrames doesn't use its subscription.
         "subscribe": ",".join(sorted(topics)) or next(iter(topology.frames)),
         "group.id": topology.application,
         "startingOffsets": starting,
@@ -268,11 +271,11 @@ def _subscription(topology: Topology, topics: Mapping[str, int], starting: str) 
 
 
 def _claim(cluster: Cluster, plan: StreamsPlan, where: Location) -> Driver | None:
-    """From now on no other driver of the application publishes a batch, whatever its checkpoint; so its
-    group's offsets stay where they are. Raises CheckpointOutdated, CheckpointMismatch, ClientError.
+    """Claim the application, so that no other driver publishes a batch of it, whatever its checkpoint.
 
-    None where no topic is known that the application reads or writes: then only drivers with this checkpoint
-    are told apart.
+    The group's offsets thus stay where they are. Returns None if no topic is known that the application reads
+    or writes; then only drivers with this checkpoint can be distinguished. Raises CheckpointOutdated,
+    CheckpointMismatch, ClientError.
     """
     topology = plan.topology
     owned = {topology.topic(name) for name in topology.repartitions}
@@ -292,10 +295,10 @@ def _claim(cluster: Cluster, plan: StreamsPlan, where: Location) -> Driver | Non
 
 
 def _pinned_start(where: Location, cluster: Cluster, topology: Topology, topics: Mapping[str, int]) -> str:
-    """The group's offsets at the last start before the first batch of this checkpoint.
+    """Return the group's offsets at the last start before this checkpoint's first batch.
 
-    A source that starts where its group has committed begins with a batch that holds nothing but its start.
-    Beside a DataFrame's rows it would leave the tables that they are joined with empty.
+    A source that starts at its group's offsets begins with a batch that only fixes its start. Beside a
+    DataFrame's rows, that batch would leave the tables that they are joined with empty.
     """
     file = where.child("penstock", "starting-offsets.json")
     data = None if is_new(where) else file.read()
@@ -309,7 +312,7 @@ def _pinned_start(where: Location, cluster: Cluster, topology: Topology, topics:
 
 
 def packed_rows(plan: StreamsPlan, session: SparkSession, plan_text: str | None = None) -> DataFrame:
-    """The query of a plan without its sink: rows of `PACKED`. The session gets the settings that it needs."""
+    """Return a plan's query without its sink, as rows of `PACKED`. The session gets the settings it needs."""
     text = plan_text or plan.to_text()
     prepare_session(session, plan.shuffle_partitions)
     frames = plan.topology.frames
@@ -327,8 +330,10 @@ def packed_rows(plan: StreamsPlan, session: SparkSession, plan_text: str | None 
 
 
 def _of_session(frame: DataFrame, session: SparkSession) -> DataFrame:
-    """The same rows in this session: a query runs in that of its first input, with what is set and registered
-    there."""
+    """Return the same rows in this session.
+
+    A query runs in the session of its first input, with that session's settings and registered sources.
+    """
     from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
     jvm: Any = session._jvm

@@ -1,6 +1,4 @@
-"""What leaves the query: packed blocks, unpacked to the columns of the ``penstock`` sink, which does the
-rest.
-"""
+"""The end of the query: unpack blocks into the columns of the ``penstock`` sink, which writes them."""
 
 from __future__ import annotations
 
@@ -54,8 +52,9 @@ _SCHEMA: Final = pa.schema(
 
 
 class _StreamsWriter(DataSourceStreamArrowWriter):
-    """Before another writer: gives it the rows of packed blocks, and counts in the checkpoint what goes to
-    ``dead_letter_topic``.
+    """A mixin that unpacks blocks into rows for another writer.
+
+    It counts in the checkpoint the rows that go to ``dead_letter_topic``.
     """
 
     def count_dead_letters(self, checkpoint: str | None, dead_letter_topic: str | None) -> None:
@@ -66,7 +65,7 @@ class _StreamsWriter(DataSourceStreamArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         seen = DeadLettersSeen(self._letter_topic)
         blocks = Unpacking(_blocks(iterator))
-        report = super().write(seen.passing(blocks.rows()))  # type: ignore[safe-super]  # the other base's
+        report = super().write(seen.passing(blocks.rows()))  # type: ignore[safe-super]  # of the other base
         return blocks.with_times(with_dead_letters(report, seen.count))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
@@ -95,15 +94,17 @@ def _blocks(batches: Iterator[pa.RecordBatch]) -> Iterator[Block]:
 
 
 class Unpacking:
-    """The blocks of one task, as the sink takes them."""
+    """The blocks of one task, converted to the sink's input."""
 
     def __init__(self, blocks: Iterator[Block]) -> None:
         self._blocks = blocks
         self._times: list[GroupNote] = []
 
     def rows(self) -> Iterator[pa.RecordBatch]:
-        """Each block as one batch of rows for one topic. Blocks of other kinds are for tasks, and hold
-        nothing here: where there is no shuffle they come straight from the source.
+        """Yield each block of outputs as one batch of rows for one topic.
+
+        Blocks of other kinds are for tasks and have no output. Without a shuffle they come directly from the
+        source.
         """
         for block in self._blocks:
             if block.kind is Kind.OUTPUTS and block.rows:
@@ -112,7 +113,7 @@ class Unpacking:
                 self._times.append(note_of_times(block))
 
     def with_times(self, report: WriterCommitMessage) -> WriterCommitMessage:
-        """The task's report, once all rows were taken; only a transaction keeps times."""
+        """Add the times to the task's report, once all rows were taken; only a transaction keeps times."""
         if self._times and isinstance(report, TaskStaged):
             return replace(report, notes=tuple(self._times))
         return report

@@ -1,12 +1,11 @@
-"""The source of the query: a ``penstock`` source whose tasks pack what they read, and what goes with each
-batch.
+"""The source of the query: a ``penstock`` source whose tasks pack the records, plus data for each batch.
 
-Its offsets are those of `penstock.spark.source.stream`, with three keys more, which begin with an @ so that
-whoever reads offsets passes over them:
+Its offsets are those of `penstock.spark.source.stream`, with three more keys, which begin with an @ so that
+other readers of offsets skip them:
 
-    @clock     the time of day of the batch that ends here: the same when it is run again
-    @restore   up to where changelogs were read in the first batch, which does nothing else
-    @tables    up to where the workers read global tables for this batch
+    @clock     the wall-clock time of the batch that ends here; it stays the same if the batch runs again
+    @restore   the offsets up to which changelogs were read in the first batch, which does nothing else
+    @tables    the offsets up to which the workers read global tables for this batch
 """
 
 from __future__ import annotations
@@ -44,23 +43,25 @@ CLOCK: Final = "@clock"
 RESTORE: Final = "@restore"
 TABLES: Final = "@tables"
 _OURS: Final = (CLOCK, RESTORE, TABLES)
-#: As often as Kafka Streams does it: ``repartition.purge.interval.ms``.
 PURGE_INTERVAL_S: Final = 30.0
+"""The interval of deletions, as in Kafka Streams (``repartition.purge.interval.ms``)."""
 
 ROWS: Final = pa.schema([pa.field("group", pa.int32(), False), pa.field("block", pa.binary(), False)])
 
 
 _TRANSACTION_POLL_S: Final = 0.05
-_TRANSACTION_SLACK_S: Final = 10.0  # a coordinator looks for transactions that are over every ten seconds
+_TRANSACTION_SLACK_S: Final = 10.0  # a coordinator checks for expired transactions every ten seconds
 
 
 class ChangelogInUse(RuntimeError):
-    """Somebody else writes to the application's changelogs."""
+    """Another process writes to the application's changelogs."""
 
 
 class Work(NamedTuple):
-    """What one task of a batch does. ``note``: the offsets of global tables, as JSON; ``times``: metadata of
-    tasks' times (`penstock.spark.streams.times`).
+    """The work of one task in a batch.
+
+    ``note`` has the offsets of global tables as JSON; ``times`` has metadata with the times of tasks
+    (`penstock.spark.streams.times`).
     """
 
     clock_ms: int
@@ -76,7 +77,7 @@ class WorkPartition(InputPartition):
 
 
 class StreamsReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Of one application, whose plan comes as text."""
+    """The reader of one application, whose plan is passed as text."""
 
     def __init__(self, plan: str) -> None:
         self._plan_text = plan
@@ -118,7 +119,7 @@ class StreamsReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 class SourceDriver:
-    """Of one application, in the process on the driver that Spark asks for offsets."""
+    """The source of one application, in the driver's process that Spark asks for offsets."""
 
     def __init__(self, plan: StreamsPlan, ends: Ends | None = None) -> None:
         self.plan = plan
@@ -137,7 +138,7 @@ class SourceDriver:
             self._purger.close()
 
     def stop_when_drained(self) -> None:
-        """Read what there is now, and what comes of it by way of repartition topics."""
+        """Stop after the records that exist now, and those that they cause in repartition topics."""
         self.inner.prepareForTriggerAvailableNow()
         self._final = from_json(self.inner.reportLatestOffset() or {})
 
@@ -153,7 +154,7 @@ class SourceDriver:
         within = self._within_final(plain)
         end = self.inner.latestOffset(within, limit)
         if not self._was_asked and not is_first and end == within:
-            # The reader beneath begins with an empty batch that pins its start; restoring has done that.
+            # The inner reader begins with an empty batch that fixes its start; restoring has done that.
             end = self.inner.latestOffset(within, limit)
         self._was_asked = True
         if self._final is not None:
@@ -164,7 +165,7 @@ class SourceDriver:
         return self._with_clock(end, start, {})
 
     def _with_clock(self, end: JsonOffsets, start: JsonOffsets, restored: Offsets) -> JsonOffsets:
-        """In one order always: Spark compares offsets as text."""
+        """Add the other keys, always in the same order, because Spark compares offsets as text."""
         now_ms = max(time.time_ns() // 1_000_000, self._clock_ms(start))
         whole: JsonOffsets = dict(end)
         whole[RESTORE] = start.get(RESTORE, to_json(restored))
@@ -183,10 +184,10 @@ class SourceDriver:
             and time.time_ns() // 1_000_000 - self._clock_ms(start) >= self.plan.tick_ms
         )
 
-    # To the end of what there is
+    # Reading to the end of the existing records
 
     def _within_final(self, start: JsonOffsets) -> JsonOffsets:
-        """The start as the reader beneath may know it, which has the end of repartition topics fixed."""
+        """The start limited to the final offsets of repartition topics, at which the inner reader stops."""
         if self._final is None:
             return start
         clamped = dict(start)
@@ -209,13 +210,14 @@ class SourceDriver:
             }
         return moved
 
-    # Offsets of topics that are not among the query's own
+    # Offsets of topics that the query does not read itself
 
     def _changelog_ends(self) -> Offsets:
-        """Where there is anything to restore. Without a checkpoint only: with one the state is in it.
+        """Return the changelogs' ends if there is anything to restore.
 
-        Nobody but the application writes to its changelogs. So a transaction that is open is one that a dead
-        driver has left behind, or one whose end is on its way: what the group's offsets tell of may be in it.
+        This is only called without a checkpoint, which would hold the state. Only the application writes to
+        its changelogs, so an open transaction was left behind by a dead driver, or its end is in progress: it
+        may contain changes that the group's offsets already include.
         """
         changelogs = self.plan.store_of_changelog
         give_up_s = time.monotonic() + self.plan.sink.transaction.timeout_ms / 1000 + _TRANSACTION_SLACK_S
@@ -242,7 +244,7 @@ class SourceDriver:
         listed = list_offsets(self._cluster, dict.fromkeys(partitions, LATEST), isolation)
         return {tp: at.offset for tp, at in listed.items()}
 
-    # A batch
+    # Planning a batch
 
     def plan_batch(self, start: JsonOffsets, end: JsonOffsets) -> list[Work]:
         clock_ms = self._clock_ms(end)
@@ -280,7 +282,7 @@ class SourceDriver:
 
 
 class _Purger:
-    """Deletes the records of repartition topics that the query is done with, now and then, in a thread."""
+    """Deletes processed records of repartition topics from time to time, in a thread."""
 
     def __init__(self, plan: StreamsPlan) -> None:
         self._client = plan.source.client
@@ -289,7 +291,7 @@ class _Purger:
         self._running: Future[None] | None = None
 
     def completed(self, at: Offsets, topics: frozenset[str]) -> None:
-        """The batch that ended here is done. Raises what the last deletion met."""
+        """Delete the records before the end of a completed batch. Raises an error of the last deletion."""
         if time.monotonic() - self._last_s < PURGE_INTERVAL_S or (self._running and not self._running.done()):
             return
         if self._running is not None:
@@ -307,7 +309,7 @@ class _Purger:
 
 
 def _plain(offsets: JsonOffsets) -> JsonOffsets:
-    """As the reader beneath knows them."""
+    """The offsets without the keys that the inner reader does not know."""
     return {topic: kept for topic, kept in offsets.items() if topic not in _OURS}
 
 
@@ -316,11 +318,11 @@ def _note(end: JsonOffsets) -> str:
     return json.dumps(tables, separators=(",", ":")) if tables else ""
 
 
-# In the tasks
+# Code that runs in the tasks
 
 
 def rows_of(worker: Worker, work: Work) -> Iterator[Row]:
-    """Raises RecordFailed, TopologyChanged, DataLoss, ClientError."""
+    """Yield the rows of one task. Raises RecordFailed, TopologyChanged, DataLoss, ClientError."""
     plan = worker.plan
     if work.restored:
         for batch in read_ranges(plan.table_source, work.restored):
@@ -340,7 +342,7 @@ def rows_of(worker: Worker, work: Work) -> Iterator[Row]:
 
 
 def stores_of(worker: Worker, work: Work) -> Mapping[str, Any] | None:
-    """Of global tables, as the records of ``work`` may see them. Raises ClientError."""
+    """Return the stores of global tables, as the records of ``work`` may see them. Raises ClientError."""
     return worker.global_stores(from_json(_tables(work.note)))
 
 

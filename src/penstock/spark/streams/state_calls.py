@@ -1,9 +1,9 @@
-"""Pages in a `MapState` of transformWithState, many calls on their way at the same time.
+"""Pages in a `MapState` of transformWithState, accessed by many calls in flight at the same time.
 
-Spark's Python API waits for the answer to each call, some 50 µs; the server behind it answers calls in the
-order in which they come, so that a run of them costs a quarter of it. Writing the requests and reading the
-answers oneself needs the client beneath the API, which Spark may change: where it is not as it is known
-here, the calls go through the API one by one.
+Spark's Python API waits for the response to each call, some 50 µs. Its server answers calls in the order of
+arrival, so that pipelined calls take a quarter of that time. Writing the requests and reading the responses
+here needs the client beneath the API, which Spark may change: if that client is not the one known here, the
+calls go through the API one by one.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ T = TypeVar("T")
 
 _HEAD: Final = Struct(">ii")  # version of the message, its size
 _MESSAGE_VERSION: Final = 0
-#: Requests that are written before their answers are read, by their bytes and in number: both ends must be
-#: able to buffer them.
 _BYTES_AHEAD: Final = 128 << 10
+"""The size of the requests written before their responses are read; both ends must be able to buffer them."""
 _CALLS_AHEAD: Final = 64
+"""The number of requests written before their responses are read."""
 
 
 class MapPages:
-    """`penstock.spark.streams.state_log.Pages` of the group in hand: rows of one binary."""
+    """The `penstock.spark.streams.state_log.Pages` of the current group: rows of one binary."""
 
     def __init__(self, state: MapState) -> None:
         self._state = state
@@ -54,7 +54,7 @@ class MapPages:
 
 
 class _Wire:
-    """The client beneath a `MapState`: pyspark 4.3."""
+    """The client beneath a `MapState`, as in pyspark 4.3."""
 
     def __init__(self, client: Any, name: str, messages: Any) -> None:
         self._client = client
@@ -82,7 +82,7 @@ class _Wire:
     def get(self, keys: Sequence[bytes]) -> list[bytes | None]:
         m = self._messages
         requests = (self._request(getValue=m.GetValue(userKey=self._dump((key,)))) for key in keys)
-        # The answers are as large as the values, which the server may not be able to put down: few at a time.
+        # Responses are as large as the values, more than the server may be able to buffer: a few at a time.
         return [
             bytes(self._load(value)[0]) if value else None for value in self._run(requests, calls_ahead=4)
         ]
@@ -109,7 +109,7 @@ class _Wire:
         return message
 
     def _run(self, requests: Iterable[bytes], calls_ahead: int) -> Iterator[bytes]:
-        """The values of the answers. Raises StateCallFailed."""
+        """Yield the values of the responses. Raises StateCallFailed."""
         for window in _windows(requests, calls_ahead, _BYTES_AHEAD, len):
             for request in window:
                 self._client.sockfile.write(_HEAD.pack(_MESSAGE_VERSION, len(request)))
@@ -123,11 +123,11 @@ class _Wire:
 
 
 class StateCallFailed(Exception):
-    """Spark's state store did not do what it was asked for."""
+    """Spark's state store reported an error for a call."""
 
 
 def _windows(items: Iterable[T], count: int, size: int, size_of: Callable[[T], int]) -> Iterator[list[T]]:
-    """Runs of at most ``count`` items and, unless it is one alone, ``size`` in all."""
+    """Yield runs of at most ``count`` items and at most ``size`` in total, or of a single larger item."""
     source = iter(items)
     window: list[T] = []
     held = 0

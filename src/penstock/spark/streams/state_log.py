@@ -1,20 +1,19 @@
-"""The state of one partition as a log: what Spark's state store keeps, and what a worker's maps are checked
-by.
+"""The state of one partition as a log: Spark's state store keeps it, and workers check their maps against it.
 
-For each store there is a chain of **segments**. A batch appends what it changed; when the chain has grown to
-a multiple of the state, a batch begins it anew with segments that hold the whole store. Segments are pages
-of at most `SEGMENT_BYTES`, because larger values cost the state store more than in proportion.
+Each store has a chain of **segments**. A batch appends its changes; when the chain has grown to a multiple of
+the state, a batch starts it again with segments that hold the whole store. Segments are pages of at most
+`SEGMENT_BYTES`, because the cost of larger values in the state store grows more than in proportion.
 
-A worker keeps maps in memory from batch to batch, while another attempt of a batch, on another worker, may be
-the one whose changes are kept. So every segment carries a token, and that of the segment before it: maps
-whose last token is not in the chain are ahead of it or beside it, and are read anew. A chain that doesn't
-hold together is damage, and named.
+A worker keeps maps in memory across batches, although the changes that count may be those of another attempt
+on another worker. Every segment therefore carries a token, and that of the segment before it. Maps whose last
+token is not in the chain are ahead of it or beside it, and are read again. A chain that is not consistent is
+damaged, and the error says where.
 
-A token is a digest of the segment and of the token before. Two attempts that did the same have the same
-tokens, and need them: when executors die, Spark's store may go on with one attempt on a worker's disk, and
-have kept the other's file in the checkpoint.
+A token is a digest of the segment and of the previous token. Two attempts that did the same thus have the
+same tokens. They need that: when executors die, Spark's store may continue with one attempt's files on a
+worker's disk although it has kept the other's file in the checkpoint.
 
-Pure: `Pages` is where segments are kept.
+Pure: `Pages` is the interface to the storage of segments.
 """
 
 from __future__ import annotations
@@ -32,14 +31,15 @@ from penstock.spark.streams.packing import Binary
 from penstock.topology.ordered_bytes import OrderedBytes
 
 SEGMENT_BYTES: Final = 256 << 10
-#: A chain is not begun anew before its changes have grown to this.
+"""The largest size of a segment, beyond which values cost the state store more than in proportion."""
 CHANGES_MIN_BYTES: Final = 128 << 10
-#: …and to this many times the size of the whole store when it was last written.
+"""The size of changes below which a chain is never rewritten."""
 CHANGES_PER_WHOLE: Final = 2
+"""The size of changes beyond which a chain is rewritten, as a multiple of the last whole store."""
 
 TOKEN_BYTES: Final = 8
 _NO_TOKEN: Final = bytes(TOKEN_BYTES)
-_HEAD: Final = Struct("<8s8sII")  # token before, own token, entries, size of the keys
+_HEAD: Final = Struct("<8s8sII")  # previous token, own token, entries, size of the keys
 _COUNTS: Final = Struct("<II")  # the same without the tokens
 _META: Final = b"meta"
 _VERSION: Final = 1
@@ -49,7 +49,7 @@ Delta = Mapping[bytes, "bytes | None"]
 
 
 class Changes(NamedTuple):
-    """What a batch has changed in a store, in columns: keys, and values of the same rows (null: deleted)."""
+    """A batch's changes in a store, in columns: keys, and the values of the same rows (null: deleted)."""
 
     keys: Binary
     values: Binary
@@ -60,14 +60,14 @@ class Changes(NamedTuple):
 
 
 class StateDamaged(Exception):
-    """What the state store holds is not a chain of segments, or not all of it."""
+    """The content of the state store is not a complete chain of segments."""
 
 
 class Pages(Protocol):
-    """Values by key, durable with the batch."""
+    """A store of values by key that becomes durable with the batch."""
 
     def get(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """In the order of the keys; None where there is nothing."""
+        """Return the values in the order of the keys; None for a key without a value."""
         ...
 
     def put(self, items: Sequence[tuple[bytes, bytes]]) -> None: ...
@@ -77,9 +77,9 @@ class Pages(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """One store's segments: those from ``first`` up to, not including, ``end``. ``token`` is the last one's.
+    """One store's segments, from ``first`` up to but not including ``end``. ``token`` is that of the last.
 
-    ``whole_bytes``: what the segments took that began the chain; ``changed_bytes``: those that came after.
+    ``whole_bytes`` is the size of the segments that began the chain, ``changed_bytes`` that of later ones.
     """
 
     first: int = 0
@@ -95,14 +95,14 @@ class Chain:
 
 @dataclass(slots=True)
 class GroupState:
-    """The stores of one partition as they were after a batch: their bytes, and where their chains ended."""
+    """The stores of one partition after a batch: their content, and the ends of their chains."""
 
     maps: dict[str, OrderedBytes] = field(default_factory=dict)
     chains: dict[str, Chain] = field(default_factory=dict)
 
     @property
     def size_bytes(self) -> int:
-        """What the segments take; the maps in memory take a multiple."""
+        """The size of the segments; the maps in memory take a multiple of it."""
         return sum(chain.whole_bytes + chain.changed_bytes for chain in self.chains.values())
 
 
@@ -110,10 +110,10 @@ NewMap = Callable[[str], OrderedBytes]
 
 
 def load(pages: Pages, known: GroupState | None, new_map: NewMap) -> tuple[GroupState, bool]:
-    """The state as ``pages`` have it, and whether ``known`` was it already, to the object.
+    """Return the state that ``pages`` hold, and whether it is ``known`` itself, unchanged.
 
-    What ``known`` lacks is read; a store of which it has something that these pages never had is read anew.
-    ``new_map`` gives the empty map for a store. Raises StateDamaged.
+    Changes that ``known`` lacks are read. A store for which it has changes that these pages never had is read
+    from the start. ``new_map`` returns the empty map for a store. Raises StateDamaged.
     """
     chains = _read_meta(pages)
     if known is None:
@@ -127,8 +127,9 @@ def load(pages: Pages, known: GroupState | None, new_map: NewMap) -> tuple[Group
 def append(
     pages: Pages, state: GroupState, changes: Mapping[str, Changes], rewrite: Iterable[str] = ()
 ) -> None:
-    """Keep what a batch has changed: ``state.maps`` have it already. ``rewrite``: stores to write as a
-    whole.
+    """Store the changes of a batch, which ``state.maps`` already contain.
+
+    ``rewrite`` names stores to write as a whole.
     """
     whole = set(rewrite)
     puts: list[tuple[bytes, bytes]] = []
@@ -193,7 +194,7 @@ def _store(pages: Pages, name: str, chain: Chain, known: GroupState, new_map: Ne
 
 
 def _end_of(name: str, segments: Sequence[_Segment], token: bytes | None) -> bytes | None:
-    """The token that segments lead to from ``token`` (None: any); None where they don't begin there."""
+    """Follow segments from ``token`` (None: any) to their last token; None if they don't begin there."""
     for place, segment in enumerate(segments):
         if token is not None and segment.before != token:
             if place == 0:
@@ -220,7 +221,7 @@ def _segments(pages: Pages, name: str, numbers: range) -> Iterator[_Segment]:
 
 
 def _split(changes: Changes) -> Iterator[bytes]:
-    """Segments without their tokens, at least one."""
+    """Yield segments without their tokens, at least one."""
     keys, values = changes
     rows = len(keys.lengths)
     key_ends, value_ends = (

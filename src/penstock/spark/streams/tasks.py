@@ -1,7 +1,6 @@
-"""The tasks of one partition in one batch: blocks in, state brought up, records through the tasks, blocks
-out.
+"""The tasks of one partition in one batch: load the state, process blocks of records, return output blocks.
 
-Without Spark: `penstock.spark.streams.operator` gives the blocks and the pages of state.
+Independent of Spark: `penstock.spark.streams.operator` passes the blocks and the pages of state.
 """
 
 from __future__ import annotations
@@ -42,9 +41,10 @@ class TaskRunner:
         pages: Pages,
         global_stores: Mapping[str, Any] | None = None,
     ) -> list[bytes]:
-        """One batch of one partition: the OUTPUTS blocks, in order. The state is in ``pages`` then.
+        """Process one batch of one partition and return its OUTPUTS blocks, in order.
 
-        Raises RecordFailed, StateDamaged, DamagedBlock, and what user code of the process API raises.
+        The state is then in ``pages``. Raises RecordFailed, StateDamaged, DamagedBlock, and any exception of
+        user code of the process API.
         """
         by_kind: dict[Kind, list[Block]] = {kind: [] for kind in Kind}
         clock_ms = 0
@@ -52,7 +52,7 @@ class TaskRunner:
             block = Block.unpack(data)
             by_kind[block.kind].append(block)
             clock_ms = max(clock_ms, block.clock_ms)
-        # Until the batch is in the pages nothing is known of what is in memory.
+        # The maps in memory are in an unknown state until the batch is in the pages.
         known, tasks = self._states.pop(partition, None), self._tasks.pop(partition, {})
         state, is_same = load(pages, known, self._new_map)
         if not is_same:
@@ -105,8 +105,10 @@ class TaskRunner:
                     yield times_block(self._plan.topology.application, place, metadata, clock_ms)
 
     def _of(self, part: SubTopology, blocks: list[Block]) -> list[Block]:
-        """The blocks with records for one part's tasks. A block is for one part, or for several that read
-        repartition topics."""
+        """Return the blocks with records for one part's tasks.
+
+        A block is for one part, or for several that read repartition topics.
+        """
         topics = {topic for topic, reader in self._plan.part_of.items() if reader.id == part.id}
         found = []
         for block in blocks:
@@ -146,7 +148,7 @@ class TaskRunner:
         return OrderedBytes() if spec is None else spec.new_map()
 
     def _restore(self, blocks: list[Block], state: GroupState) -> set[str]:
-        """Take up records of changelogs; the stores that have got some."""
+        """Apply records of changelogs to the stores, and return the names of the stores that had any."""
         restored: set[str] = set()
         for block in sorted(blocks, key=lambda block: block.position):
             spec = self._plan.store_of_changelog[block.topic]
@@ -154,7 +156,7 @@ class TaskRunner:
             restored.add(spec.name)
             for _, _, _, timestamp_ms, key, value, _ in block.inputs():
                 if key is None:
-                    continue  # no record of a store's: those have keys
+                    continue  # not a record of a store: those have keys
                 stored_key, stored = spec.from_changelog(key, value, timestamp_ms)
                 if stored is None:
                     entries.delete(stored_key)
@@ -163,7 +165,7 @@ class TaskRunner:
         return restored
 
     def _restore_times(self, blocks: list[Block], state: GroupState) -> set[str]:
-        """What they are kept under. Raises DamagedTimes."""
+        """Restore the times, and return the names that they are kept under. Raises DamagedTimes."""
         restored: set[str] = set()
         for block in blocks:
             name = clock_name(self._plan.timed[block.targets[0]])
@@ -175,7 +177,7 @@ class TaskRunner:
 def changelog_block(
     spec: StoreSpec, topic: str, partition: int, delta: Delta, changes: Changes, clock_ms: int
 ) -> Block | None:
-    """The changes of a store, which come in both forms, as records of its changelog."""
+    """Convert the changes of a store, which are passed in both forms, to records of its changelog."""
     if type(spec) is KeyValueSpec:
         return _key_value_changelog(topic, partition, changes, clock_ms)
     records = [
@@ -189,8 +191,9 @@ def changelog_block(
 
 
 def _key_value_changelog(topic: str, partition: int, changes: Changes, clock_ms: int) -> Block:
-    """The same as by `KeyValueSpec.to_changelog`, for the usual store, without a call for each change: a
-    stored value is the record's timestamp, and what the changelog has as its value.
+    """Do what `KeyValueSpec.to_changelog` does, for the usual store, without a call for each change.
+
+    A stored value is the record's timestamp, followed by the value that the changelog has.
     """
     stored = changes.values
     present = np.flatnonzero(stored.lengths >= 0)

@@ -1,11 +1,11 @@
-"""The times of tasks beside the changelogs: how far stream time is, and up to where windows were sent.
+"""The times of tasks beside the changelogs: their stream time, and the ends of the windows already emitted.
 
-Both are in the checkpoint. An application that has lost it rebuilds its stores from the changelogs, and would
-take late records again and send closed windows a second time if it did not know the times as well. So they
-are committed in the transaction of the batch, as metadata of the application's group, in the bytes in which
-Kafka Streams keeps them (TopicPartitionMetadata, version 2). It keeps them beside the offsets of the topics
-that a task reads; here those of repartition topics may not be there, so they stand, without an offset, beside
-the first changelog of the task.
+The checkpoint holds both. An application that has lost it rebuilds its stores from the changelogs; without
+the times it would accept late records again and emit closed windows a second time. The batch's transaction
+therefore commits the times as metadata of the application's group, in the bytes that Kafka Streams uses
+(TopicPartitionMetadata, version 2). Kafka Streams keeps them beside the offsets of the topics that a task
+reads. Here repartition topics may not exist, so the times are kept beside the task's first changelog, without
+an offset.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from penstock.spark.streams.packing import Binary, Block, Kind
 from penstock.topology.ordered_bytes import OrderedBytes
 from penstock.topology.task import TASK_CLOCK
 
-#: Of offset.metadata.max.bytes, if a broker has its default.
 METADATA_BYTES_MAX: Final = 4096
+"""The default of a broker's offset.metadata.max.bytes."""
 
 _VERSION: Final = 2
 _HEAD: Final = Struct(">Bq")
@@ -34,11 +34,11 @@ _NONE: Final = -1
 
 
 class DamagedTimes(ValueError):
-    """The metadata is not of this form."""
+    """The metadata does not have this format."""
 
 
 def to_metadata(times: OrderedBytes) -> str:
-    """``times``: of one task, in ms, by the names of its nodes, as it keeps them."""
+    """Encode the times of one task, in ms, stored under the names of its nodes."""
     by_name = dict(times.data)
     task_ms = by_name.pop(TASK_CLOCK.encode(), None)
     parts = [_HEAD.pack(_VERSION, _NONE if task_ms is None else int(task_ms))]
@@ -50,7 +50,7 @@ def to_metadata(times: OrderedBytes) -> str:
 
 
 def from_metadata(metadata: str) -> dict[bytes, bytes]:
-    """Raises DamagedTimes."""
+    """Decode the times of one task. Raises DamagedTimes."""
     try:
         data = base64.b64decode(metadata, validate=True)
         version, task_ms = _HEAD.unpack_from(data)
@@ -71,7 +71,7 @@ def from_metadata(metadata: str) -> dict[bytes, bytes]:
 
 
 def times_block(application: str, place: TopicPartition, metadata: str, clock_ms: int) -> Block:
-    """``place``: the task's partition of its first changelog."""
+    """Return a block of times; ``place`` is the task's partition of its first changelog."""
     return Block(
         Kind.TIMES,
         clock_ms,
@@ -95,6 +95,6 @@ def note_of_times(block: Block) -> GroupNote:
 
 
 def restore_times(block: Block, times: OrderedBytes) -> None:
-    """Raises DamagedTimes."""
+    """Add a block's times to ``times``. Raises DamagedTimes."""
     for name, ms in from_metadata(note_of_times(block).metadata).items():
         times.put(name, ms)

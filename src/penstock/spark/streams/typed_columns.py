@@ -1,4 +1,4 @@
-"""Keys and values between their bytes and typed columns of DataFrames: the serde decides the type."""
+"""Convert keys and values from their bytes to typed columns of DataFrames; the serde determines the type."""
 
 from __future__ import annotations
 
@@ -32,15 +32,17 @@ _NUMBERS: Final[dict[str, tuple[DataType, str]]] = {
 
 
 class Column(NamedTuple):
-    """A type of Spark's, and how its Arrow array is made of bytes."""
+    """A Spark type, and the function that makes its Arrow array from bytes."""
 
     type: DataType
     read: Callable[[pa.BinaryArray], pa.Array]
 
 
 def column_of(serde: Serde[Any], what: str, schema: DataType | None = None) -> Column:
-    """The column of a serde's values: text, numbers and windowed keys by type; JSON by ``schema``, without
-    one as text; what other serdes write as binary. ``what`` names it in errors. Raises SerdeError.
+    """Return the column for a serde's values.
+
+    Text, numbers and windowed keys have their own types. JSON has the type of ``schema``, or is text without
+    one. The values of other serdes are binary. ``what`` names the column in errors. Raises SerdeError.
     """
     if schema is not None and serde is not json:
         raise SerdeError(f"a schema is for values of the serde json; {what} has {serde.name}")

@@ -1,7 +1,7 @@
-"""What a Spark worker process keeps of an application between batches: code, tasks, state, global tables.
+"""The parts of an application that a Spark worker process keeps across batches: code, tasks, state, tables.
 
-Spark uses its processes again, for one application after the other and for several at a time. All of one
-start goes together, because tasks hold on to the stores of global tables.
+Spark reuses its processes, for one application after another and for several at a time. Everything of one
+start is kept together, because tasks refer to the stores of global tables.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from penstock.spark.streams.map_side import MapSide
 from penstock.spark.streams.plan import StreamsPlan, plan_from_text
 from penstock.spark.streams.tasks import TaskRunner
 
-#: Of how many starts of applications a process keeps what it has in memory.
 _STARTS_MAX: Final = 8
+"""The number of application starts for which a process keeps its data in memory."""
 
 
 class Worker:
@@ -30,15 +30,16 @@ class Worker:
         self._tables = GlobalTables(plan) if plan.topology.globals else None
 
     def global_stores(self, ends: Offsets) -> Mapping[str, Any] | None:
-        """The stores of global tables, read on to these offsets. Raises ClientError."""
+        """Return the stores of global tables, read up to these offsets. Raises ClientError."""
         if self._tables is None:
             return None
         self._tables.advance(ends)
         return self._tables.stores
 
     def global_stores_now(self) -> tuple[Mapping[str, Any] | None, str]:
-        """The stores read on to where their topics end now, for records that no plan of a batch tells of; and
-        the note that tells of it. Raises ClientError.
+        """Return the stores read up to their topics' current ends, and the note with these offsets.
+
+        This is for records that no plan of a batch covers. Raises ClientError.
         """
         if self._tables is None:
             return None, ""
@@ -46,7 +47,7 @@ class Worker:
         return self.global_stores(ends), json.dumps(to_json(ends), separators=(",", ":"))
 
     def global_stores_of(self, packed: Iterable[bytes]) -> Mapping[str, Any] | None:
-        """The same, as far as the blocks of a batch say."""
+        """Return the stores read up to the offsets that a batch's blocks name."""
         return None if self._tables is None else self.global_stores(ends_named_by(packed))
 
 
@@ -54,7 +55,7 @@ _workers: dict[str, Worker] = {}
 
 
 def worker_for(plan_text: str) -> Worker:
-    """The same one for every batch."""
+    """Return the worker of a plan, the same one for every batch."""
     worker = _workers.pop(plan_text, None)
     if worker is None:
         plan = plan_from_text(plan_text)
@@ -64,11 +65,11 @@ def worker_for(plan_text: str) -> Worker:
         while len(_workers) >= _STARTS_MAX:
             del _workers[next(iter(_workers))]
         worker = Worker(plan)
-    _workers[plan_text] = worker  # the one used last is the last
+    _workers[plan_text] = worker  # the most recently used worker is the last
     return worker
 
 
 def _is_restart(plan: StreamsPlan, earlier: StreamsPlan) -> bool:
-    """Whether nobody needs what the earlier start has left in memory: its whole state."""
+    """Whether the plan replaces the earlier start, so that its state in memory is no longer needed."""
     same_name = plan.topology.application == earlier.topology.application
     return same_name and plan.sink.checkpoint == earlier.sink.checkpoint
