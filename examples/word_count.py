@@ -1,9 +1,11 @@
 """Word count: how often each word has occurred so far, updated with every line.
 
-penstock topic create lines
-penstock streams run examples/word_count.py &
-echo 'to be or not to be' | penstock produce lines
-penstock consume word-counts --from-beginning --key
+To run it beside a node:
+
+    penstock topic create lines
+    penstock streams run examples/word_count.py &
+    echo 'to be or not to be' | penstock produce lines
+    penstock consume word-counts --from-beginning --key
 """
 
 import re

@@ -76,7 +76,7 @@ def measure(
 
 def _wait_until_there(server: Server, name: str, keys: int) -> None:
     last = f"SELECT sent FROM {name} WHERE id = 'user-{keys - 1:07}';"
-    wait_until(lambda: bool(server.rows(last)), _LOAD_TIMEOUT_S, f"{name} has not its last key")
+    wait_until(lambda: bool(server.rows(last)), _LOAD_TIMEOUT_S, f"{name} lacks its last key")
 
 
 def _ask(

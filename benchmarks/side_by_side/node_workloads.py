@@ -42,7 +42,7 @@ class IdleConnections:
         clients = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         try:
             if clients.stdout is None or not clients.stdout.readline():
-                raise RunFailed(f"{self.count} connections were not taken")
+                raise RunFailed(f"{self.count} connections were not accepted")
             return _observed(session, before.resident_bytes)
         finally:
             clients.kill()

@@ -150,7 +150,7 @@ class Session:
         deadline = time.monotonic() + TOPIC_TIMEOUT_S
         while not condition():
             if time.monotonic() > deadline or not self.broker.running():
-                raise RunFailed(f"waited in vain for {what}\n{self.broker.log_tail()}")
+                raise RunFailed(f"timed out waiting for {what}\n{self.broker.log_tail()}")
             time.sleep(0.02)
 
     # --- clients ---

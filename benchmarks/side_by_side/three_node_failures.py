@@ -1,4 +1,4 @@
-"""How long clients notice a failure on three nodes, and what many partitions cost these."""
+"""How long clients notice a failure on three nodes, and the cost of many partitions."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ class ThreeNodes:
                 if len(brokers) == NODES and not any(broker.is_fenced for broker in brokers):
                     return
                 if time.monotonic() > deadline:
-                    raise BrokerError(f"{self.name}: not all brokers came: {brokers}")
+                    raise BrokerError(f"{self.name}: not all brokers registered: {brokers}")
                 time.sleep(0.05)
 
     def controller(self) -> int:
@@ -139,7 +139,7 @@ class ThreeNodes:
             if len(found) == partitions and all(len(p.isrs) == NODES for p in found.values()):
                 return
             if time.monotonic() > deadline:
-                raise BrokerError(f"{self.name}: the replicas of {name} did not all come in sync")
+                raise BrokerError(f"{self.name}: the replicas of {name} did not all get in sync")
             time.sleep(0.05)
 
     def await_same_size(self, topic: str) -> None:
@@ -153,7 +153,7 @@ class ThreeNodes:
             if len(sizes) == 1:
                 return
             if time.monotonic() > deadline:
-                raise BrokerError(f"followers of {topic} never had all that the leader has: {sizes}")
+                raise BrokerError(f"followers of {topic} never had every byte of the leader: {sizes}")
             time.sleep(0.02)
 
     def __enter__(self) -> ThreeNodes:

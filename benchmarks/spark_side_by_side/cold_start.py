@@ -107,7 +107,7 @@ def _await_archive(archive: Path) -> None:
     size = -1
     while not archive.exists() or size != (size := archive.stat().st_size):
         if time.monotonic() > deadline:
-            raise RunFailed(f"Java has left no archive of classes at {archive}")
+            raise RunFailed(f"Java has written no archive of classes to {archive}")
         time.sleep(1)
 
 
@@ -115,7 +115,7 @@ def _produce_one(servers: str, topic: str) -> None:
     producer = Producer({"bootstrap.servers": servers})
     producer.produce(topic, b"the first", b"key")
     if producer.flush(30):
-        raise RunFailed("the node did not take a record within 30 s")
+        raise RunFailed("the node did not acknowledge a record within 30 s")
 
 
 def _consumer(servers: str, topic: str) -> Consumer:

@@ -1,7 +1,9 @@
 """An application from start to end: it creates a session, and copies from topic to topic until it is ended.
 
-python -m spark_side_by_side.first_result SIDE SERVERS JARS SOURCE TARGET CHECKPOINT PROFILE
-[JAVA_OPTION...]
+The usage is:
+
+    python -m spark_side_by_side.first_result SIDE SERVERS JARS SOURCE TARGET CHECKPOINT PROFILE
+        [JAVA_OPTION...]
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ ARRIVE_TIMEOUT_S = 30
 
 @dataclass(frozen=True)
 class EndToEnd:
-    """The latency of each record, from the time at which it was due to be sent to a consumer's receipt.
+    """The latency of each record, from when it was due to be sent until a consumer has received it.
 
     Args:
         warm_up_s: begins with the first result and is not counted.

@@ -65,7 +65,7 @@ def render(results: Results) -> str:
 
 
 class Column(NamedTuple):
-    """A figure of each side; `ahead` titles a further column with how much better Penstock's is, if any."""
+    """A figure of each side. `ahead` is the title of a further column for Penstock's advantage, if any."""
 
     title: str
     figure: Figure

@@ -112,7 +112,7 @@ def test_an_executor_s_command_is_what_its_pod_says() -> None:
     assert command[command.index("-cp") + 1] == "/x.jar:/spark/jars/*"
     assert command[command.index("--podName") + 1] == "shop-exec-1"
     del pod["SPARK_DRIVER_URL"]
-    with pytest.raises(NotInAPod, match="executor pods, which has SPARK_DRIVER_URL"):
+    with pytest.raises(NotInAPod, match="executor pod, which sets SPARK_DRIVER_URL"):
         executor_command(pod, Path("/java"), Path("/spark"))
 
 

@@ -341,7 +341,7 @@ def test_a_damaged_count_harms_nobody(tmp_path: Path, caplog):
     (tmp_path / "penstock" / "dead-letters.json").write_text("{")
     assert count.total() == 4, "what was known last"
     count.add([WrittenWithDeadLetters(5, 1)], 5)
-    assert "1 dead letters of batch 5 could not be counted" in caplog.text
+    assert "dead letters not counted count=1 batch=5" in caplog.text
     assert "dead-letters.json is damaged" in caplog.text
 
 

@@ -66,7 +66,7 @@ def test_what_does_not_fit_is_named(struct, ddl, has_topic, message):
         ({"kafka.acks": "2"}, r"all, 1 or 0"),
         ({"kafka.acks": "1", "kafka.enable.idempotence": "true"}, r"needs 'kafka.acks' to be all"),
         ({"kafka.key.serializer": "x"}, r"encode them in the query"),
-        ({"kafka.transactional.id": "x"}, r"the sink makes it"),
+        ({"kafka.transactional.id": "x"}, r"the sink derives it"),
     ],
 )
 def test_options_that_cannot_be_are_named(options, message):

@@ -530,7 +530,9 @@ def test_what_cannot_be_settled_is_refused(target: Target, query_id: str) -> Non
         foreign = ConsumerGroup(cluster, sink.group_id)
         offsets = {TopicPartition(TOPICS[0], 0): CommittedOffset(3, metadata="by hand")}
         cluster.retry(lambda: foreign.commit(offsets))
-        with pytest.raises(MarkerDamaged, match=r"offset 3 was committed by somebody else: found .*by hand"):
+        with pytest.raises(
+            MarkerDamaged, match=r"offset 3 was committed by another program: found .*by hand"
+        ):
             sink.publish(publication(8, "next"))
         wait_until(lambda: nothing_is_open(cluster))
 

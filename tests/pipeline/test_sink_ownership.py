@@ -180,7 +180,7 @@ def test_a_checkpoint_that_was_left_behind_is_refused_and_disturbs_nobody(
     one = app.start(cluster, "one")
     one.publish(app.batch(0, b"one-0"))
     two = app.start(cluster, "two")
-    # So far nobody has gone on with another checkpoint.
+    # So far the application has not continued with another checkpoint.
     again = app.start(cluster, "one", goes_on=True)
     assert again.publish(app.batch(0, b"one-0")) is Outcome.WAS_PUBLISHED
     with pytest.raises(RunFenced):
@@ -190,7 +190,9 @@ def test_a_checkpoint_that_was_left_behind_is_refused_and_disturbs_nobody(
     def refused() -> None:
         with connect(app.servers) as other, pytest.raises(CheckpointOutdated) as raised:
             app.start(other, "one", goes_on=True)
-        assert f"{app.name} has gone on with another checkpoint since it used /one: /two" in str(raised.value)
+        assert f"{app.name} has continued with another checkpoint since it used /one: /two" in str(
+            raised.value
+        )
 
     begun: list[None] = []
     two.publish(app.batch(0, b"two-0"))
@@ -356,7 +358,7 @@ def test_what_somebody_else_committed_is_no_entry(app: Application, cluster: Clu
     own = app.ownership(cluster, app.driver("one"))
     group = ConsumerGroup(cluster, own.group_id)
     cluster.retry(lambda: group.commit({own.partition: CommittedOffset(5, metadata="by hand")}))
-    with pytest.raises(MarkerDamaged, match=r"its offset 5 was committed by somebody else: .*'by hand'"):
+    with pytest.raises(MarkerDamaged, match=r"its offset 5 was committed by another program: .*'by hand'"):
         own.claim(None)
 
 

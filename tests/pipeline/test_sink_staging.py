@@ -108,7 +108,7 @@ def test_batches_keep_to_what_the_topic_takes(codec: str) -> None:
     headers = [header for batch in batches for _, header in iter_headers(batch)]
     assert all(header.is_transactional for header in headers)
     with pytest.raises(
-        RecordTooLarge, match=r"a record for topic 't' takes 1\d\d\d bytes .*allowed are 1000"
+        RecordTooLarge, match=r"a record for topic 't' takes 1\d\d\d bytes .*expected at most 1000"
     ):
         encode([b"v", random.Random(1).randbytes(1000)], 1000, compression_type=codec)
 
@@ -215,7 +215,7 @@ def test_at_least_once_stays_the_default() -> None:
         ({"delivery": "once"}, "one of at-least-once, exactly-once"),
         ({"delivery": "exactly-once", "kafka.acks": "1"}, "needs 'kafka.acks' to be all"),
         ({"delivery": "exactly-once", "kafka.enable.idempotence": "false"}, "idempotence' to be true"),
-        ({"stagingLocation": "/s"}, "at least once nothing is staged"),
+        ({"stagingLocation": "/s"}, "at-least-once writes stage nothing"),
         (
             {"delivery": "exactly-once", "stagingLocation": "/s", "checkpointLocation": "/c"},
             "for batch writes",

@@ -154,7 +154,10 @@ def test_durations(text, milliseconds):
         ({"subscribe": "a", "kafka.fetch.max.byte": "1"}, r"did you mean 'kafka.fetch.max.bytes'"),
         ({"subscribe": "a", "kafka.sasl.mechanism": "GSSAPI"}, r"expected one of PLAIN, SCRAM-SHA-256"),
         ({"subscribe": "a", "kafka.security.protocol": "TLS"}, r"expected one of PLAINTEXT, SSL"),
-        ({"subscribe": "a", "kafka.ssl.truststore.password": "x"}, r"a truststore is PEM, which has none"),
+        (
+            {"subscribe": "a", "kafka.ssl.truststore.password": "x"},
+            r"truststores are PEM files, which have no password",
+        ),
         ({"subscribe": "a", "kafka.auto.offset.reset": "latest"}, r"use the option startingOffsets"),
         ({"subscribe": "a", "failOnDataLoss": "perhaps"}, r"'failOnDataLoss': expected true or false"),
         ({"subscribe": "a", "maxOffsetsPerTrigger": "0"}, r"'maxOffsetsPerTrigger': expected a whole number"),

@@ -176,12 +176,12 @@ def test_of_two_drivers_with_a_checkpoint_each_the_later_one_goes_on(
             os.killpg(earlier.pid, signal.SIGKILL)
     assert earlier.returncode == 1, said + rest
     assert "RunFenced: this driver of the application shouting" in rest
-    assert f"with the checkpoint {file.parent / 'two'}: this one writes no more" in rest
+    assert f"with the checkpoint {file.parent / 'two'}: this one no longer writes" in rest
     assert invoke("run", file, *words)[0] == 0
     assert totals(node) == list(range(1, 151))
     code, said = invoke("run", file, "--checkpoint", file.parent / "one", *words[2:])
     assert code == 1
-    assert "the application shouting has gone on with another checkpoint" in said
+    assert "the application shouting has continued with another checkpoint" in said
     assert "Traceback" not in said
 
 

@@ -96,14 +96,14 @@ def test_json_has_the_types_of_its_schema() -> None:
         SerdeError, match="the value does not fit its schema struct<user: string, sum: double>"
     ):
         read(json, [{"user": 3}], schema)
-    with pytest.raises(SerdeError, match="a schema is for values of the serde json; the value has string"):
+    with pytest.raises(SerdeError, match="only the serde json takes a schema; the value has string"):
         column_of(string, "the value", schema)
 
 
 def test_bytes_that_do_not_fit_are_named() -> None:
     with pytest.raises(SerdeError, match=r"the value has 8 bytes, found \[3\]"):
         column_of(long, "the value").read(pa.array([b"abc", bytes(8)], pa.binary()))
-    with pytest.raises(SerdeError, match="the key is no UTF-8"):
+    with pytest.raises(SerdeError, match="the key is not UTF-8"):
         column_of(string, "the key").read(pa.array([b"\xff"], pa.binary()))
 
 

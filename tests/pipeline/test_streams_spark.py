@@ -143,7 +143,9 @@ def test_a_later_start_with_another_checkpoint_goes_on_and_the_earlier_one_ends(
             with pytest.raises(ApplicationFailed, match=replaced):
                 earlier.wait(TIMEOUT_S)
             assert later.is_running
-        with pytest.raises(CheckpointOutdated, match=r"has gone on with another checkpoint .*/one: \S*/two"):
+        with pytest.raises(
+            CheckpointOutdated, match=r"has continued with another checkpoint .*/one: \S*/two"
+        ):
             counting_app().start(checkpoint=one, **settings)
     finally:
         earlier.query.stop()
@@ -356,7 +358,7 @@ def test_what_does_not_fit_is_named_before_anything_runs(node: Node, spark: Any,
         drain(counting_app("third"), node, tmp_path / "b", spark)
     stateless = App("another", key=string, value=string)
     stateless.stream("words").to("totals")
-    with pytest.raises(CheckpointMismatch, match="of a topology with state, and now there is none"):
+    with pytest.raises(CheckpointMismatch, match="of a topology with state, and the new one has none"):
         drain(stateless, node, tmp_path / "b", spark)
 
 

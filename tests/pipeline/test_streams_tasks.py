@@ -285,7 +285,7 @@ def test_a_failed_record_stops_the_task_or_goes_to_the_dead_letters() -> None:
 def test_an_unknown_partition_is_an_error() -> None:
     simulation = Simulation(counts_app(), {"words": 1})
     simulation.logs["words", 1] = [(b"a", b"x", 1, ())]
-    with pytest.raises(TopologyChanged, match=r"words has got a partition 1, and had 1"):
+    with pytest.raises(TopologyChanged, match=r"words now has a partition 1, but had 1"):
         simulation.run()
 
 

@@ -21,7 +21,7 @@ _MAGIC: Final = 0xF00BABA8
 Java writes them last, so an incomplete file lacks them.
 """
 _RECORDING_S: Final = 120.0
-"""How long after its start a recording may still be running, and no other one starts. It takes seconds."""
+"""The time for which no other recording starts after one has started; a recording takes seconds."""
 _QUIET: Final = "-Xlog:cds=off -Xlog:cds+dynamic=off"
 
 

@@ -39,9 +39,7 @@ def executor_command(environ: Mapping[str, str], java: Path, spark_home: Path) -
     """Return the command line of the executor that a pod's environment describes. Raises NotInAPod."""
     needed = [*_ARGUMENTS.values(), "SPARK_EXECUTOR_MEMORY"]
     if missing := [name for name in needed if not environ.get(name)]:
-        raise NotInAPod(
-            f"expected the environment of one of Spark's executor pods, which has {', '.join(missing)}"
-        )
+        raise NotInAPod(f"expected the environment of a Spark executor pod, which sets {', '.join(missing)}")
     memory = environ["SPARK_EXECUTOR_MEMORY"]
     jars = str(spark_home / "jars" / "*")
     class_path = [environ.get("SPARK_CLASSPATH"), jars, environ.get("SPARK_CONF_DIR")]

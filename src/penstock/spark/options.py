@@ -81,10 +81,12 @@ _REFUSED: Final = {
     "value.deserializer": "values arrive as binary, cast or decode them in the query",
     "key.serializer": "keys are written as binary or string, encode them in the query",
     "value.serializer": "values are written as binary or string, encode them in the query",
-    "transactional.id": "the sink makes it from the query's id; set the option 'delivery' to 'exactly-once'",
+    "transactional.id": (
+        "the sink derives it from the query's id; set the option 'delivery' to 'exactly-once'"
+    ),
     "partitioner.class": "partitioners are Java classes; use the column 'partition'",
-    "ssl.truststore.password": "a truststore is PEM, which has none",
-    "ssl.keystore.password": "a keystore is PEM, whose key's password is 'ssl.key.password'",
+    "ssl.truststore.password": "truststores are PEM files, which have no password",
+    "ssl.keystore.password": "keystores are PEM files; the password of the key is 'ssl.key.password'",
     "ssl.engine.factory.class": "engines are Java classes",
     "sasl.login.class": "logins are Java classes",
     "sasl.client.callback.handler.class": "handlers are Java classes",
@@ -106,7 +108,7 @@ class Options:
             if dotted in given:
                 value = given.pop(dotted)
                 if given.setdefault(camel.lower(), value) != value:
-                    raise ConfigError(f"options '{dotted}' and '{camel}' differ: both say the same")
+                    raise ConfigError(f"options '{dotted}' and '{camel}' differ, but are the same option")
         self._given = given
         self._names: list[str] = []
 

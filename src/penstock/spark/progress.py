@@ -1,10 +1,12 @@
 """The progress of a streaming query: its lag, its throughput and its state.
 
-from penstock.spark import lag, read_progress
+    from penstock.spark import lag, read_progress
 
-behind = lag(query.lastProgress)
-behind.total, behind.partitions["orders", 0]
-read_progress(query.lastProgress).records_per_second
+    behind = lag(query.lastProgress)
+    behind.total, behind.partitions["orders", 0]
+    read_progress(query.lastProgress).records_per_second
+
+`lag` also reads the progress of Spark's own Kafka source.
 """
 
 from __future__ import annotations

@@ -92,7 +92,9 @@ def _own_files() -> Iterator[tuple[str, Path]]:
     for name in ("penstock", "pyspark_penstock"):
         spec = importlib.util.find_spec(name)
         if spec is None or not spec.submodule_search_locations:
-            raise CannotShip(f"the package {name}, which executors need, is not where {penstock.__file__} is")
+            raise CannotShip(
+                f"the package {name}, which executors need, is not installed beside {penstock.__file__}"
+            )
         yield from _package_files(name, Path(spec.submodule_search_locations[0]))
 
 

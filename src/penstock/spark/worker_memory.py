@@ -42,7 +42,7 @@ A batch creates records by the hundred thousand, which live until its end and ar
 
 @contextmanager
 def seldom_collecting() -> Iterator[None]:
-    """Collect garbage less often during the block: at Python's default rate it takes a third of a batch."""
+    """Collect garbage less often during the block: by default it takes a third of a batch's time."""
     before = gc.get_threshold()
     gc.set_threshold(_NEW_OBJECTS, *before[1:])
     try:

@@ -7,8 +7,7 @@ two cores busy. Here there is one query, and the applications that run in it are
                same offset are fetched once
     shuffle    by member and partition: each such group has its own state
     operator   runs a member's tasks as `penstock.spark.streams` does
-    sink       one transaction per batch for all members: outputs, changelogs, the offsets of each member's
-    group
+    sink       one transaction per batch for all members: outputs, changelogs, their groups' offsets
 
 The **roster**, a file in the checkpoint, lists the members; the reader checks it whenever Spark asks for
 offsets. A member that fails stays at the end of its last complete batch, and the others continue. The package

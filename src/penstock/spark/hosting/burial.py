@@ -48,7 +48,7 @@ def _delete_internals(cluster: Cluster, plan: MemberPlan) -> None:
     try:
         cluster.retry(group.delete)
     except ClientError as error:
-        _log.warning("the group %s stays: %s", topology.application, error)
+        _log.warning("group of a removed member not deleted group=%s error=%s", topology.application, error)
 
 
 def delete_plans_of(where: Location, members: Collection[Member]) -> None:

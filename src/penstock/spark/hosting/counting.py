@@ -92,7 +92,7 @@ class WrittenFile:
                 kept = {number: counts for number, counts in kept.items() if number in known}
             self._file.write(json.dumps({"batch": batch_id, "written": kept}).encode())
         except (OSError, RuntimeError) as error:
-            _log.warning("what batch %d has written could not be counted: %s", batch_id, error)
+            _log.warning("outputs not counted batch=%d error=%s", batch_id, error)
 
     def _kept(self) -> tuple[int, dict[int, Counter[str]]]:
         """Return the last batch that was counted, and the counts."""

@@ -1,4 +1,4 @@
-"""The member that caused a batch to fail. The error's text names it, since Spark passes on nothing else."""
+"""Attribute a failed batch to a member: the error's text names it, since Spark passes on nothing else."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ _ACKNOWLEDGED_S: Final = 0.01
 _BURIED_S: Final = 30.0
 """How long `Host.add` waits until a removed member of the same name is deleted."""
 _RESTART_PAUSE_S: Final = 1.0
-"""The pause before the query's first restart; it doubles with each further one."""
+"""The pause before the query's first restart; each further pause is twice as long."""
 _RESTART_PAUSE_MAX_S: Final = 60.0
 """The longest pause before a restart. The pause is short again once the query has run this long."""
 
@@ -169,7 +169,7 @@ class Host:
         and HostStopped.
         """
         if topology.frames:
-            raise TopologyError(f"{topology.application} reads DataFrames: expected topics alone in a host")
+            raise TopologyError(f"{topology.application} reads DataFrames, but a host reads only topics")
         self._await_burial(name)
         with self._members.changing:
             self._require_running()
@@ -249,7 +249,7 @@ class Host:
         Raises TopologyError.
         """
         if not self._waited(lambda: name not in self._members.removed, _BURIED_S):
-            raise TopologyError(f"{name} was removed, and is not gone yet: try again later")
+            raise TopologyError(f"{name} was removed and is still being deleted: try again later")
 
     def _waited(self, holds: Callable[[], bool], timeout_s: float) -> bool:
         """Return whether the condition held before the timeout and before the host was closed.
@@ -262,7 +262,7 @@ class Host:
                 if holds():
                     return True
             except OSError as error:
-                _log.warning("what batches follow is not known: %s", error)
+                _log.warning("checkpoint not readable, checking again error=%s", error)
             if time.monotonic() > deadline_s or self._stopping.wait(_ACKNOWLEDGED_S):
                 return False
 
@@ -327,9 +327,11 @@ class Host:
                     continue
                 if not self._is_member_at_fault(query):
                     if self._is_fenced:
-                        _log.error("the host stops: %s", self._reason)
+                        _log.error("host stopped reason=%s", self._reason)
                         return
-                    _log.error("the host's query starts again in %.0f s: %s", pause_s, self._reason)
+                    _log.error(
+                        "host's query failed, restarting pause_s=%.0f reason=%s", pause_s, self._reason
+                    )
                     if self._stopping.wait(pause_s):
                         return
                     pause_s = min(2 * pause_s, _RESTART_PAUSE_MAX_S)
@@ -338,7 +340,7 @@ class Host:
                         self._query, started_s, self.trouble = self._start_query(), time.monotonic(), None
             except Exception as error:  # the next round tries again
                 self.trouble = Trouble.now(f"{type(error).__name__}: {error}")
-                _log.exception("the host could not do what was due")
+                _log.exception("host's checks failed, trying again")
 
     def _is_member_at_fault(self, query: StreamingQuery | None) -> bool:
         """Return whether a member caused the query to end, and if so mark that member as failed."""

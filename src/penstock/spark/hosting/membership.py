@@ -120,7 +120,7 @@ class Membership:
             )
             self._set(self._roster.with_member(failed))
             self._troubles.add(member.name, message)
-            _log.error("%s failed and rests: %s", member.name, message)
+            _log.error("member failed and is paused member=%s error=%s", member.name, message)
 
     def retry(self) -> None:
         """Resume the failed members whose pause is over."""
@@ -147,7 +147,7 @@ class Membership:
         found = self._roster.named(name)
         if found is None:
             known = ", ".join(sorted(member.name for member in self._roster.members)) or "none"
-            raise UnknownMember(f"found no member {name}, expected one of those that run: {known}")
+            raise UnknownMember(f"no member is named {name}, expected one of: {known}")
         return found
 
     # Queries
@@ -158,7 +158,7 @@ class Membership:
         return tuple(member.name for member in self._roster.removed)
 
     def is_followed(self) -> bool:
-        """Whether no batch planned before the last change is still running. Raises OSError."""
+        """Whether every batch planned before the last change has ended. Raises OSError."""
         return self._file.acknowledged() >= self._roster.revision
 
     def states(self) -> Mapping[str, MemberState]:

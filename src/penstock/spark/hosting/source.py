@@ -108,7 +108,7 @@ class HostReader(DataSourceStreamReader):
 
 
 class _Idle(NamedTuple):
-    """The finding that no member has work, valid for a while as long as no topic grows."""
+    """The state in which no member has work, assumed for a while as long as no topic grows."""
 
     start: Members
     roster: Roster

@@ -57,7 +57,7 @@ class WatchingListener(StreamingQueryListener):
             progress = read_progress(event.progress().json())
         except Exception:
             # An error would be lost in the JVM's log, and the metrics would stop changing without notice.
-            logger.exception("a batch's progress could not be read")
+            logger.exception("progress of a batch not readable")
             return
         for watcher in self._watchers:
             watcher.progressed(progress)

@@ -136,13 +136,15 @@ def _states(queries: Mapping[str, _Query]) -> Iterator[Metric]:
     active = GaugeMetricFamily("penstock_query_active", "1 while the query runs.", labels=["query"])
     info = GaugeMetricFamily(
         "penstock_query_info",
-        "Always 1; the id that the checkpoint keeps, and that of the run.",
+        "Always 1; the labels hold the id in the checkpoint and that of the run.",
         labels=["query", "id", "run"],
     )
     restarts = CounterMetricFamily(
-        "penstock_query_restarts", "Starts in this process after the first.", labels=["query"]
+        "penstock_query_restarts", "Starts in this process except the first.", labels=["query"]
     )
-    failures = CounterMetricFamily("penstock_query_failures", "Ends by an error.", labels=["query"])
+    failures = CounterMetricFamily(
+        "penstock_query_failures", "Runs that ended with an error.", labels=["query"]
+    )
     for name, query in queries.items():
         active.add_metric([name], float(query.is_active))
         info.add_metric([name, query.query_id, query.run_id], 1)
@@ -156,10 +158,12 @@ def _batches(queries: Mapping[str, _Query]) -> Iterator[Metric]:
     late = CounterMetricFamily(
         "penstock_query_late_rows", "Rows dropped behind the watermark.", labels=["query"]
     )
-    seconds = HistogramMetricFamily("penstock_query_batch_seconds", "Time of a batch.", labels=["query"])
+    seconds = HistogramMetricFamily(
+        "penstock_query_batch_seconds", "Duration of the batches.", labels=["query"]
+    )
     phases = CounterMetricFamily(
         "penstock_query_phase_seconds",
-        "Time of batches by phase, under Spark's names.",
+        "Duration of the batches by phase, under Spark's names.",
         labels=["query", "phase"],
     )
     bounds = [*map(str, BUCKETS_S), "+Inf"]
@@ -176,15 +180,15 @@ def _batches(queries: Mapping[str, _Query]) -> Iterator[Metric]:
 def _last_batch(queries: Mapping[str, _Query]) -> Iterator[Metric]:
     rate = GaugeMetricFamily(
         "penstock_query_records_per_second",
-        "Of the last batch; 0 when there was none for a while.",
+        "Records per second of the last batch; 0 while the query is idle.",
         labels=["query"],
     )
     at = GaugeMetricFamily(
         "penstock_query_last_batch_timestamp_seconds",
-        "When it was done, in seconds since 1970.",
+        "Time at which the last batch ended, in seconds since 1970.",
         labels=["query"],
     )
-    batch = GaugeMetricFamily("penstock_query_last_batch", "Its number.", labels=["query"])
+    batch = GaugeMetricFamily("penstock_query_last_batch", "Number of the last batch.", labels=["query"])
     lag = GaugeMetricFamily(
         "penstock_query_lag",
         "Offsets from the end of the last batch to the end of the partition when it was planned.",
@@ -193,7 +197,7 @@ def _last_batch(queries: Mapping[str, _Query]) -> Iterator[Metric]:
     rows = GaugeMetricFamily("penstock_query_state_rows", "Rows in Spark's state store.", labels=["query"])
     size = GaugeMetricFamily(
         "penstock_query_state_bytes",
-        "What Spark's state store takes in memory and on disk.",
+        "Size of Spark's state store in memory and on disk.",
         labels=["query"],
     )
     for name, query in queries.items():

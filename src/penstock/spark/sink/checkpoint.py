@@ -42,7 +42,7 @@ class GroupOffsets(NamedTuple):
 
 
 class OffsetEntry(NamedTuple):
-    """A batch in the offset log. Two entries that differ in anything have different ``fingerprint``."""
+    """A batch in the offset log; its ``fingerprint`` differs if anything in the entry differs."""
 
     fingerprint: str
     groups: tuple[GroupOffsets, ...]
@@ -86,8 +86,8 @@ class Checkpoint:
         found = self.query_id()
         if found is None:
             raise ConfigError(
-                f"option '{_OPTION}': there is no file 'metadata' in {self.location.uri!r} as the sink sees "
-                "it. Spark sees another file system under this name: write it as a URI with its scheme"
+                f"option '{_OPTION}': the sink finds no file 'metadata' in {self.location.uri!r}, because "
+                "Spark resolves this name in another file system: write it as a URI with its scheme"
             )
         return found
 

@@ -149,7 +149,7 @@ def split_batch(data: bytearray, topic: str, max_batch_bytes: int) -> Iterator[b
     header = parse_header(data, 0)
     if header.count == 1:
         raise RecordTooLarge(
-            f"a record for topic '{topic}' takes {len(data)} bytes (as a batch), allowed are "
+            f"a record for topic '{topic}' takes {len(data)} bytes (as a batch), expected at most "
             f"{max_batch_bytes}: the smaller of the topic's max.message.bytes and the option "
             "'kafka.max.request.size'"
         )

@@ -134,7 +134,7 @@ class ExactlyOnceStreamWriter(DataSourceStreamArrowWriter):
         if state.cluster_id != cluster_id:
             raise CheckpointMismatch(
                 f"the query has written to the cluster {state.cluster_id} so far, 'kafka.bootstrap.servers' "
-                f"leads to {cluster_id}: start with a new checkpoint"
+                f"now names {cluster_id}: start with a new checkpoint"
             )
         if known is None:
             checkpoint.set_state(state)
@@ -321,7 +321,7 @@ def _current_run() -> Run:
     query_id, run_id, batch_id = found
     if query_id is None or run_id is None or batch_id is None:
         raise RuntimeError(
-            f"Spark does not tell this task its query, run and batch ({_QUERY_ID}, {_RUN_ID}, {_BATCH_ID}): "
+            f"Spark gives this task no query, run and batch ({_QUERY_ID}, {_RUN_ID}, {_BATCH_ID}): "
             f"found {found}"
         )
     return Run(query_id, run_id, int(batch_id))
@@ -381,4 +381,4 @@ def _tidy(remove: Callable[[], None]) -> None:
     try:
         remove()
     except OSError as error:
-        _log.warning("staged batches that are no longer needed could not be removed: %s", error)
+        _log.warning("staged batches not removed, although no longer needed error=%s", error)

@@ -72,7 +72,7 @@ class Marker:
         if marker is None or marker.batch_id + 1 != committed.offset:
             raise MarkerDamaged(
                 f"the group '{group_id}' belongs to an exactly-once sink, but its offset {committed.offset} "
-                f"was committed by somebody else: found the metadata {committed.metadata[:80]!r}"
+                f"was committed by another program: found the metadata {committed.metadata[:80]!r}"
             )
         return marker
 

@@ -110,7 +110,7 @@ def parse_sink(given: Mapping[str, str]) -> SinkOptions:
     if staging is not None and (checkpoint is not None or not sink.is_exactly_once):
         raise ConfigError(
             "option 'stagingLocation' is for batch writes with 'delivery' exactly-once: a stream stages in "
-            "its checkpoint, and at least once nothing is staged"
+            "its checkpoint, and at-least-once writes stage nothing"
         )
     if (
         "enable.idempotence" in properties

@@ -115,8 +115,9 @@ class Entry:
                 int(fields["written"]),
             )
         raise MarkerDamaged(
-            f"the group '{group_id}' tells who runs a streams application, but its offset {committed.offset} "
-            f"was committed by somebody else: found the metadata {committed.metadata[:80]!r}"
+            f"the group '{group_id}' names the owner of a streams application, but its offset "
+            f"{committed.offset} was committed by another program: found the metadata "
+            f"{committed.metadata[:80]!r}"
         )
 
 
@@ -162,10 +163,10 @@ class Ownership:
             return mine
         if query_id is not None and before.query_id not in ("", query_id):
             raise CheckpointOutdated(
-                f"the application {driver.application} has gone on with another checkpoint since it used "
+                f"the application {driver.application} has continued with another checkpoint since it used "
                 f"{driver.checkpoint}: {before.query_checkpoint}. What was read since then would be read and "
-                "written again. Start with that checkpoint, or with a new one: the application goes on from "
-                "its group's offsets, and rebuilds its stores from their changelogs"
+                "written again. Start with that checkpoint, or with a new one: the application continues "
+                "from its group's offsets, and rebuilds its stores from their changelogs"
             )
         claims = before.claims + 1
         return replace(
@@ -178,8 +179,8 @@ class Ownership:
         if owner is not None and owner.start_id != self.driver.start_id:
             raise RunFenced(
                 f"this driver of the application {self.driver.application}, on {self.driver.host} with the "
-                f"checkpoint {self.driver.checkpoint}, was replaced by a later one, {owner}: this one writes "
-                "no more"
+                f"checkpoint {self.driver.checkpoint}, was replaced by a later one, {owner}: this one no "
+                "longer writes"
             )
         return owner
 

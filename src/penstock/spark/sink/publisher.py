@@ -158,11 +158,11 @@ class Publisher:
                 lost.append(error)
                 if len(lost) == ATTEMPTS_MAX:
                     error.add_note(
-                        f"batch {batch.batch_id} was begun {ATTEMPTS_MAX} times: does publishing take longer "
-                        f"than 'kafka.transaction.timeout.ms' ({self._transactor.timeout_ms} ms)?"
+                        f"batch {batch.batch_id} was attempted {ATTEMPTS_MAX} times: does publishing take "
+                        f"longer than 'kafka.transaction.timeout.ms' ({self._transactor.timeout_ms} ms)?"
                     )
                     raise
-                _log.warning("batch %d is begun anew: %s", batch.batch_id, error)
+                _log.warning("transaction lost, retrying batch=%d error=%s", batch.batch_id, error)
             else:
                 return Outcome.PUBLISHED
 
@@ -197,7 +197,7 @@ class Publisher:
             try:
                 self._take_over()
             except TransactionLost as error:
-                _log.warning("another driver takes over at the same time: %s", error)
+                _log.warning("another driver takes over at the same time error=%s", error)
                 continue
             if former is None:
                 return True
@@ -251,11 +251,11 @@ class Publisher:
 
     def _missing(self, batch: Publication) -> MarkerMissing:
         return MarkerMissing(
-            "the cluster does not know any more up to where the query had published: the group "
+            "the cluster no longer knows which batch the query published last: the group "
             f"'{self.group_id}' has no offset for {self._marker_partition}. The topic was deleted, or the "
-            "group was removed or has expired (offsets.retention.minutes). See whether the output ends with "
-            f"batch {batch.batch_id - 1} of the query; if so, remove the file penstock/sink.json from the "
-            "checkpoint to go on with this batch"
+            "group was removed or has expired (offsets.retention.minutes). Check whether the output ends "
+            f"with batch {batch.batch_id - 1} of the query; if so, remove the file penstock/sink.json from "
+            "the checkpoint to continue with this batch"
         )
 
     def _refuse_leftovers(self, marker: Marker | None, run_id: str | None = None) -> None:
@@ -264,12 +264,13 @@ class Publisher:
         if run_id is not None and run_id in marker.past:
             raise RunFenced(
                 f"run {run_id} of the query was replaced by run {marker.run_id}, which has published batch "
-                f"{marker.batch_id}: the earlier run writes no more"
+                f"{marker.batch_id}: the earlier run no longer writes"
             )
         if self._driver_id and self._driver_id in marker.past_drivers:
             raise RunFenced(
                 f"this driver ({self._driver_id}) of the query was replaced by a later one "
-                f"({marker.driver_id}), which goes on after batch {marker.batch_id}: it writes no more"
+                f"({marker.driver_id}), which continues after batch {marker.batch_id}: this one no longer "
+                "writes"
             )
 
     def _was_published(self, marker: Marker | None, batch: Publication) -> bool:
@@ -284,7 +285,7 @@ class Publisher:
         raise CheckpointMismatch(
             f"batch {batch.batch_id} was to be written, but the cluster has batch {marker.batch_id} of run "
             f"{marker.run_id} with other input offsets: the checkpoint is an older copy, entries were "
-            "removed from it, or another driver is still at work on it. To write the input again, start "
+            "removed from it, or another driver still uses it. To write the input again, start "
             "with a new checkpoint"
         )
 
@@ -325,8 +326,8 @@ def publish_once(
         raise
     except ClientError as error:
         error.add_note(
-            f"whether transaction '{transactional_id}' was committed is unknown: all of the write is in its "
-            f"topics, or nothing. 'penstock txn describe {transactional_id}' tells"
+            f"it is unknown whether transaction '{transactional_id}' was committed: all of the write is in "
+            f"its topics, or nothing. Find out with 'penstock txn describe {transactional_id}'"
         )
         raise
 
@@ -362,4 +363,4 @@ def abort_quietly(transactor: Transactor) -> None:
     try:
         transactor.end(commit=False)
     except ClientError as error:
-        _log.warning("the transaction stays open until its timeout: %s", error)
+        _log.warning("transaction not aborted, so it stays open until its timeout error=%s", error)

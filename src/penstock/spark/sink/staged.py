@@ -84,7 +84,7 @@ class TaskStaged(WriterCommitMessage):
             for topic, partition, size in self.index:
                 data = bytearray(size)
                 if stream.readinto(data) != size:
-                    raise StagedBatchMissing(f"{file.uri} is shorter than the task that staged it has said")
+                    raise StagedBatchMissing(f"{file.uri} is shorter than the task that staged it reported")
                 yield EncodedBatch(topic, partition, data)
 
     def as_a(self, kind: type[T], **more: Any) -> T:

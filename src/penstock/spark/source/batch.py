@@ -97,7 +97,7 @@ class BatchReader(DataSourceReader):
         try:
             sizes = partition_bytes(cluster, partitions)
         except ClientError as error:
-            logger.warning("tasks are planned by topic partition, sizes are not to be had: %s", error)
+            logger.warning("log sizes not available, planning tasks by topic partition error=%s", error)
             return {}
         earliest = list_offsets(cluster, dict.fromkeys(partitions, EARLIEST))
         latest = list_offsets(cluster, dict.fromkeys(partitions, LATEST))

@@ -56,7 +56,7 @@ def offsets_to_commit(
 
 
 class GroupFollower:
-    """Moves one group to the offsets it is given. One thread calls its methods; they start another."""
+    """Commits offsets to one group, in a thread of its own. Only one other thread may call its methods."""
 
     def __init__(
         self,
@@ -122,8 +122,8 @@ class GroupFollower:
         if not self.settle(self._patience_s):
             raise ClientError(
                 f"the offsets of the last batch could not be committed to group '{self._group.group_id}' "
-                f"within {self._patience_s:.0f} s: an open transaction, or a coordinator that does not "
-                "answer, is in the way. The batch itself is complete: start the query again to commit them"
+                f"within {self._patience_s:.0f} s, because of an open transaction or a coordinator that does "
+                "not answer. The batch itself is complete: start the query again to commit them"
             )
 
     def pause(self) -> None:
@@ -203,7 +203,7 @@ class GroupFollower:
             self._failure = failure
             self._wanted = None
         elif self._attempts_failed == 1:
-            logger.warning("offsets are not committed yet, trying on: %s", failure)
+            logger.warning("offsets not committed yet, retrying error=%s", failure)
 
 
 def _is_unstable(failure: Exception) -> bool:

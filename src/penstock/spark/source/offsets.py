@@ -176,7 +176,7 @@ def _resolve_timestamps(
     if missing and position.no_match is NoMatch.ERROR:
         raise ConfigError(
             f"option '{option}': no record is as new as the timestamp in {_names(missing)}; set "
-            "startingOffsetsByTimestampStrategy to 'latest' to begin there with records still to come"
+            "startingOffsetsByTimestampStrategy to 'latest' to start there at the end of the log"
         )
     latest = list_offsets(cluster, dict.fromkeys(missing, LATEST), isolation)
     return offsets | {tp: found.offset for tp, found in latest.items()}

@@ -23,7 +23,7 @@ from penstock.spark.worker_memory import settle_worker
 
 logger = logging.getLogger(__name__)
 
-_LOSS_ADVICE: Final = "set the option failOnDataLoss to false; to begin anew, use another checkpoint"
+_LOSS_ADVICE: Final = "set the option failOnDataLoss to false; to start again, use another checkpoint"
 
 
 class RangePartition(InputPartition):
@@ -40,7 +40,7 @@ def loss_rule(options: SourceOptions) -> LossRule:
 
 
 def read_ranges(options: SourceOptions, ranges: Sequence[PartitionRange]) -> Iterator[pa.RecordBatch]:
-    """Yield all records of some ranges, in order within each; ``failOnDataLoss`` applies to lost ones.
+    """Yield all records of some ranges, in order within each; ``failOnDataLoss`` applies to lost records.
 
     Raises DataLoss, UndecodableRecord, ClientError.
     """

@@ -45,7 +45,7 @@ SparksOffsets = Mapping[str, Mapping[str, Any]]
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """The reader of one streaming query. ``ends`` are shared ones on the driver; None lists its own."""
+    """The reader of one streaming query. ``ends``: shared ones on the driver, or None to list them."""
 
     def __init__(self, options: SourceOptions, ends: Ends | None = None) -> None:
         self._options = options
@@ -202,7 +202,7 @@ class _Driver:
         options = self._options
         loss = loss_rule(options)
         for topic in start.recreated(end):
-            loss.report(f"the topic '{topic}' was deleted and created again: its offsets begin anew")
+            loss.report(f"the topic '{topic}' was deleted and created again: its offsets start again")
         begin = start.still_there(end)
         ranges = [self._of_its_topic(r, end) for r in plan_ranges(begin, end.offsets, self._earliest, loss)]
         if options.max_partitions is not None and len(ranges) > options.max_partitions:

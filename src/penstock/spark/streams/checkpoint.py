@@ -35,7 +35,7 @@ def read_kept(where: Location) -> Kept | None:
     if data is None:
         if where.child("metadata").read() is not None:
             raise CheckpointMismatch(
-                f"the checkpoint {where.uri} is of a query that is no application of penstock.streams"
+                f"the checkpoint {where.uri} is of a query that is not an application of penstock.streams"
             )
         return None
     try:
@@ -69,8 +69,8 @@ def continue_from(where: Location, wanted: Kept) -> Kept:
     if kept.has_state != wanted.has_state:
         was, now = ("state", "none") if kept.has_state else ("no state", "some")
         raise CheckpointMismatch(
-            f"the checkpoint {where.uri} is of a topology with {was}, and now there is {now}: Spark can't "
-            "continue it. Start with a new checkpoint; the application goes on from its group's offsets"
+            f"the checkpoint {where.uri} is of a topology with {was}, and the new one has {now}: Spark can't "
+            "continue it. Start with a new checkpoint; the application continues from its group's offsets"
         )
     return kept
 

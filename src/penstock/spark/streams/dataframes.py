@@ -73,8 +73,8 @@ def stage_frame(
     if part.frames:
         raise TopologyError(
             f"{node.name} comes from the DataFrame {', '.join(sorted(part.frames))}: a stage of an "
-            "application is a DataFrame where it comes from topics alone. Run the application, write the "
-            "stage to a topic and read that"
+            "application can be a DataFrame only if all its sources are topics. Run the application, write "
+            "the stage to a topic and read that"
         )
     columns = column_of(key, "the key"), column_of(value, "the value", _parsed(schema))
     session = spark.newSession()

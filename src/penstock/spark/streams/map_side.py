@@ -77,7 +77,7 @@ class MapSide:
         global_stores: Mapping[str, Any] | None = None,
         note: str = "",
     ) -> Iterator[Row]:
-        """Yield what rows of a DataFrame become, which takes the place of the topic ``name``.
+        """Yield what the rows become of a DataFrame that takes the place of the topic ``name``.
 
         The rows are in order; ``place`` is the number of the DataFrame's partition. Raises RecordFailed.
         """

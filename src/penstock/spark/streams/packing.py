@@ -5,8 +5,7 @@ object until a task needs it. A block is cheap to make from Arrow arrays (their 
 and from Python lists.
 
     head        kind, flags, rows, the batch's wall-clock time, a note (the offsets of global tables), topic
-    and
-                partition that the records were read from, the topics that they are for
+                and partition that the records were read from, the topics that they are for
     columns     timestamps, offsets, lengths of keys and values (-1: null); if they differ, the topic of each
                 row and its partition; headers, if there are any
     data        the concatenated keys, then the values
@@ -225,13 +224,13 @@ class Block(NamedTuple):
         except (ValueError, IndexError, UnicodeDecodeError) as error:
             if isinstance(error, DamagedBlock):
                 raise
-            raise DamagedBlock(f"{len(data)} bytes are no block of records: {error}") from None
+            raise DamagedBlock(f"{len(data)} bytes are not a block of records: {error}") from None
 
     @classmethod
     def _unpack(cls, data: bytes) -> Block:
         if len(data) < _HEAD.size or data[0] != _VERSION:
             raise DamagedBlock(
-                f"{len(data)} bytes that begin {data[:4]!r} are no block of records of version {_VERSION}"
+                f"{len(data)} bytes that begin {data[:4]!r} are not a block of records of version {_VERSION}"
             )
         _, kind, flags, rows, clock_ms, _, partition, names_size, keys_size = _HEAD.unpack_from(data)
         at = _HEAD.size

@@ -145,8 +145,8 @@ class StreamsPlan:
         known = self.partition_counts[topic]
         if partition >= known:
             raise TopologyChanged(
-                f"topic {topic} has got a partition {partition}, and had {known} when the application was "
-                "started: start it anew; keys that it keeps state for are in other partitions now"
+                f"topic {topic} now has a partition {partition}, but had {known} when the application was "
+                "started: restart it; keys for which it keeps state are now in other partitions"
             )
 
     def to_text(self) -> str:

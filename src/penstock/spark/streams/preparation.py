@@ -125,5 +125,5 @@ def _require_same(internal: Mapping[str, InternalTopic], there: Mapping[str, int
             raise InternalTopicMismatch(
                 f"the {internal[name].kind} topic {name} has {count} partitions, expected "
                 f"{internal[name].partitions}, as many as the topics it belongs to: reset the application, "
-                "or give its topics back the number of partitions that they had"
+                "or restore the former number of partitions of its topics"
             )

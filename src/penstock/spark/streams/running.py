@@ -203,7 +203,8 @@ def start(
         tick_ms: the interval at which timers see time pass while there are no records.
         options: options of the ``penstock`` source and sink, such as ``kafka.…`` or ``maxOffsetsPerTrigger``.
         metrics_port: the port that serves Prometheus metrics; with 0 a free one, see
-        `RunningApp.metrics_port`. metrics_host: the address to serve them at.
+            `RunningApp.metrics_port`.
+        metrics_host: the address to serve them at.
         watchers: receive each batch's progress; `stop` waits until they have received the last one.
 
     If another driver runs the application, with this checkpoint or another, it publishes nothing more (with

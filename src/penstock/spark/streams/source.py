@@ -227,8 +227,8 @@ class SourceDriver:
             if time.monotonic() > give_up_s:
                 behind = sorted(tp for tp, end in whole.items() if ends.get(tp) != end)
                 raise ChangelogInUse(
-                    f"a transaction is open in the changelogs {', '.join(map(str, behind))}: expected none: "
-                    f"no other instance of {self.plan.topology.application} may run"
+                    f"a transaction is open in the changelogs {', '.join(map(str, behind))}: expected none, "
+                    f"because no other instance of {self.plan.topology.application} may run"
                 )
             time.sleep(_TRANSACTION_POLL_S)
         begins = list_offsets(self._cluster, dict.fromkeys(ends, EARLIEST))

@@ -118,7 +118,7 @@ class _Wire:
             answers = [self._client._receive_proto_message() for _ in window]
             for status, error, value in answers:
                 if status != 0:
-                    raise StateCallFailed(f"Spark's state store refused a call on {self._name}: {error}")
+                    raise StateCallFailed(f"Spark's state store rejected a call on {self._name}: {error}")
                 yield value
 
 

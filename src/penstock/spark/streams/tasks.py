@@ -100,7 +100,7 @@ class TaskRunner:
                 place = TopicPartition(topic, task.partition)
                 metadata = to_metadata(task.maps[CLOCKS])
                 if len(metadata) > METADATA_BYTES_MAX:
-                    _log.warning("%s: %d bytes of times are too many to commit", place, len(metadata))
+                    _log.warning("times too large to commit partition=%s bytes=%d", place, len(metadata))
                 else:
                     yield times_block(self._plan.topology.application, place, metadata, clock_ms)
 

@@ -45,7 +45,7 @@ def column_of(serde: Serde[Any], what: str, schema: DataType | None = None) -> C
     one. The values of other serdes are binary. ``what`` names the column in errors. Raises SerdeError.
     """
     if schema is not None and serde is not json:
-        raise SerdeError(f"a schema is for values of the serde json; {what} has {serde.name}")
+        raise SerdeError(f"only the serde json takes a schema; {what} has {serde.name}")
     if isinstance(serde, WindowedSerde):
         return _windowed(serde, what)
     if serde.name in _NUMBERS and serde is _builtin(serde.name):
@@ -67,7 +67,7 @@ def _text(data: pa.BinaryArray, what: str) -> pa.Array:
     try:
         return data.cast(pa.string())
     except pa.ArrowInvalid as error:
-        raise SerdeError(f"{what} is no UTF-8: {error}") from None
+        raise SerdeError(f"{what} is not UTF-8: {error}") from None
 
 
 def _numbers(data: pa.BinaryArray, layout: str, kind: pa.DataType, what: str) -> pa.Array:
