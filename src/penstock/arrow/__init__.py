@@ -1,4 +1,5 @@
-"""Topics as Arrow, without Spark: tables, streams of record batches, and what pandas, Polars and DuckDB take.
+"""Read topics as Arrow without Spark: tables, streams of record batches, pandas, Polars and DuckDB.
 
-The decoding of fetched record batches into Arrow is shared with `penstock.spark`.
+The package decodes fetched record batches into Arrow and encodes columns into keys and values;
+`penstock.spark` uses it too. Code that needs Spark does not belong here.
 """

@@ -1,4 +1,4 @@
-"""Fetched record batches to Arrow batches in a layout, without a Python object per record."""
+"""Decode fetched record batches to Arrow batches in a layout, without a Python object per record."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from penstock.protocol.columns import BinaryColumn, HeadersColumn, RecordColumns
 
 # A few MB of ordinary records: large enough to be cheap per row, small enough to stay in the cache.
 ROWS_PER_BATCH: Final = 32_768
-# What compressed batches may grow to before an Arrow batch ends; a single one may be larger.
+# An Arrow batch ends once its uncompressed record batches reach this size; a single one may be larger.
 _BYTES_PER_BATCH: Final = 32 << 20
 _MAX_TIMESTAMP_MS: Final = (2**63 - 1) // 1000
 
 
 class UndecodableRecord(ValueError):
-    """A key or a value that the format asked for cannot read; names the record and what was found."""
+    """A key or value that its format cannot read; the message names the record and what was found."""
 
     def __init__(
         self, topic: str, partition: int, offset: int, part: str, format_name: str, why: str
@@ -39,7 +39,10 @@ class UndecodableRecord(ValueError):
 
 
 class DeadLetter(NamedTuple):
-    """A record that could not be decoded, as it is. ``reasons``: key or value, its format, what is wrong."""
+    """A record that could not be decoded, with its original bytes.
+
+    Each of ``reasons`` has the part (key or value), its format, and the problem.
+    """
 
     topic: str
     partition: int
@@ -62,10 +65,10 @@ def record_batches(
     check_crcs: bool = True,
     dead_letters: KeepDeadLetters | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """The records of ``batches`` that lie in the range, some MB at a time; ``dead_letters`` takes those that
-    the layout leaves out.
+    """Yield the records of ``batches`` that lie in the range, some MB at a time.
 
-    Raises UndecodableRecord, CorruptBatch, MalformedRecords.
+    ``dead_letters`` receives the records that the layout leaves out. Raises UndecodableRecord, CorruptBatch
+    or MalformedRecords.
     """
     schema = layout.schema
     names = frozenset(schema.names)
@@ -99,7 +102,7 @@ def record_batches(
 
 
 class _Arrays:
-    """The columns of one Arrow batch by name, each made when it is asked for."""
+    """The columns of one Arrow batch by name, each built on first use."""
 
     def __init__(self, columns: RecordColumns, wanted: PartitionRange, layout: Layout) -> None:
         self._columns = columns
@@ -130,7 +133,8 @@ class _Arrays:
         kind = pa.timestamp(unit, "UTC")
         data: Buffer | np.ndarray = self._columns.timestamp
         if unit == "us":
-            # A timestamp is the producer's own number: the far future is shown as the last moment there is.
+            # A timestamp is whatever the producer sent, so one too far in the future becomes the largest
+            # possible.
             ms = np.frombuffer(self._columns.timestamp, np.int64)
             data = np.clip(ms, -_MAX_TIMESTAMP_MS, _MAX_TIMESTAMP_MS) * 1000
         return _fixed(data, self._columns.rows, kind)
@@ -143,7 +147,7 @@ class _Arrays:
         return _headers(self._columns.headers, self._columns.rows)
 
     def errors(self) -> pa.Array:
-        """What was wrong in each row."""
+        """Return each row's problem as text."""
         reasons = self._reasons()
         if not reasons:
             return pa.nulls(self._columns.rows, pa.string())
@@ -151,7 +155,7 @@ class _Arrays:
         return pa.array([texts.get(row) for row in range(self._columns.rows)], pa.string())
 
     def kept(self, part: str) -> pa.Array:
-        """The bytes of keys or values in rows with an error, null in others."""
+        """Return the bytes of keys or values in rows with an error, null in others."""
         if not self._reasons():
             return pa.nulls(self._columns.rows, pa.binary())
         return pc.if_else(pa.array(self.is_good()), pa.scalar(None, pa.binary()), self._bytes(part))
@@ -162,7 +166,7 @@ class _Arrays:
         return good
 
     def dead_letters(self) -> list[DeadLetter]:
-        """The rows that are not good, as they came."""
+        """Return the rows with an error, with their original bytes."""
         reasons = self._reasons()
         if not reasons:
             return []
@@ -184,8 +188,9 @@ class _Arrays:
         ]
 
     def _reasons(self) -> dict[int, list[tuple[str, str, str]]]:
-        """Row → part, format and what was wrong; key and value are decoded for it whether they are columns or
-        not.
+        """Return part, format and problem of each row with an error.
+
+        This decodes key and value even if they are no columns of the layout.
         """
         self.key()
         self.value()
@@ -250,7 +255,7 @@ def _binary(column: BinaryColumn, rows: int, kind: pa.DataType) -> pa.Array:
 
 
 def _headers(column: HeadersColumn, rows: int) -> pa.Array:
-    """A record without headers has null, as in Spark's own source."""
+    """Build the headers column; a record without headers has null, as in Spark's own source."""
     ends = np.frombuffer(column.offsets, np.int32)
     count = int(ends[-1])
     entries = pa.StructArray.from_arrays(

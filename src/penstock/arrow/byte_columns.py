@@ -1,4 +1,4 @@
-"""Columns of bytes put together without a loop over rows: what the writers of binary formats stand on."""
+"""Build columns of bytes without a loop over rows, for the writers of binary formats."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ _NOTHING: Final = pa.scalar(b"", pa.binary())
 
 
 def varints(numbers: np.ndarray) -> pa.BinaryArray:
-    """Seven bits a byte, the lowest first, of each unsigned number; negative ones are taken as 64 bits."""
+    """Encode unsigned numbers with seven bits in each byte, the lowest first.
+
+    Negative numbers are encoded as 64 bits.
+    """
     left = numbers.astype(np.int64, copy=False).view(np.uint64) if numbers.dtype.kind == "i" else numbers
     left = left.astype(np.uint64)
     data = np.empty((len(left), _VARINT_BYTES_MAX), np.uint8)
@@ -35,63 +38,65 @@ def varints(numbers: np.ndarray) -> pa.BinaryArray:
 
 
 def zigzag(numbers: np.ndarray) -> np.ndarray:
-    """Signed numbers as unsigned ones, small where they are near zero."""
+    """Convert signed numbers to unsigned ones that are small near zero."""
     signed = numbers.astype(np.int64)
     return ((signed << 1) ^ (signed >> 63)).view(np.uint64)
 
 
 def varint(number: int) -> bytes:
-    """One unsigned number."""
+    """Encode one unsigned number."""
     found: bytes = varints(np.array([number], np.uint64))[0].as_py()
     return found
 
 
 def little_endian(numbers: np.ndarray) -> pa.BinaryArray:
-    """Each number in as many bytes as its type has."""
+    """Encode each number in as many bytes as its type has."""
     size = numbers.dtype.itemsize
     little = np.ascontiguousarray(numbers).astype(numbers.dtype.newbyteorder("<"))
     return of_rows(little.view(np.uint8).reshape(-1, size))
 
 
 def of_rows(data: np.ndarray) -> pa.BinaryArray:
-    """A value of each row of bytes."""
+    """Return a column with one value for each row of bytes."""
     rows, size = data.shape
     bounds = np.arange(rows + 1, dtype=np.int32) * np.int32(size)
     return _from(bounds, pa.py_buffer(data.tobytes()))
 
 
 def trimmed(data: np.ndarray, sizes: np.ndarray) -> pa.BinaryArray:
-    """The first so many bytes of each row."""
+    """Return a column with the first ``sizes`` bytes of each row."""
     bounds = np.zeros(len(sizes) + 1, np.int32)
     np.cumsum(sizes, out=bounds[1:])
     return _from(bounds, pa.py_buffer(data[np.arange(data.shape[1]) < sizes[:, None]]))
 
 
 def joined(*parts: pa.Array | pa.Scalar) -> pa.BinaryArray:
-    """Row by row, one after the other; a scalar stands in every row."""
+    """Concatenate columns row by row; a scalar counts for every row."""
     return parts[0] if len(parts) == 1 else pc.binary_join_element_wise(*parts, _NOTHING)
 
 
 def constant(data: bytes) -> pa.Scalar:
-    """The same bytes in every row, for `joined`."""
+    """Return a scalar for `joined`, which puts the same bytes into every row."""
     return pa.scalar(data, pa.binary())
 
 
 def lengths(column: pa.Array) -> np.ndarray:
-    """How many bytes each value has."""
+    """Return the number of bytes of each value."""
     found: np.ndarray = pc.binary_length(column).to_numpy(zero_copy_only=False)
     return found
 
 
 def grouped(items: pa.BinaryArray, offsets: np.ndarray) -> pa.BinaryArray:
-    """The items of each list as one value: list n has those from ``offsets[n]`` to ``offsets[n + 1]``,
-    counted from the first list's first.
+    """Concatenate the items of each list into one value.
+
+    List n has the items from ``offsets[n]`` to ``offsets[n + 1]``, counted from the first item of the first
+    list.
     """
     return _from(_bounds(items)[offsets - offsets[0]], _data(items))
 
 
 def placed(values: pa.BinaryArray, rows: np.ndarray, count: int) -> pa.BinaryArray:
-    """A column of ``count`` rows with ``values`` in ``rows``, which rise, and no bytes elsewhere."""
+    """Return a column of ``count`` rows with ``values`` in the ascending ``rows``, and no bytes elsewhere."""
     if len(rows) == count:
         return values
     bounds = _bounds(values)
@@ -103,14 +108,14 @@ def placed(values: pa.BinaryArray, rows: np.ndarray, count: int) -> pa.BinaryArr
 
 
 def list_items(column: pa.ListArray | pa.MapArray, values: pa.Array) -> tuple[np.ndarray, pa.Array]:
-    """Offsets of a column's lists, and of its ``values`` those that are in them."""
+    """Return the offsets of a column's lists, and the part of ``values`` that lies in them."""
     offsets = column.offsets.to_numpy()
     first, last = int(offsets[0]), int(offsets[-1])
     return offsets, values.slice(first, last - first)
 
 
 def reals(column: pa.Array, path: str, kind: pa.DataType = _DOUBLE) -> np.ndarray:
-    """Numbers as floating ones. Raises Unwritable for one that none of these is."""
+    """Convert numbers to floating point. Raises Unwritable if one has no exact representation."""
     try:
         found: np.ndarray = column.cast(kind).to_numpy(zero_copy_only=False)
     except pa.ArrowInvalid:

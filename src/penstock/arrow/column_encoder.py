@@ -1,4 +1,4 @@
-"""Columns to the bytes of keys and values: what `formats` reads, written. A null stays null."""
+"""Encode columns to the bytes of keys and values, the reverse of `formats`. A null stays null."""
 
 from __future__ import annotations
 
@@ -20,14 +20,17 @@ _AS_THEY_ARE: Final = ("binary", "bytes", "string")
 
 
 class ColumnEncoder:
-    """Of one task: remembers what it found out for each topic and type."""
+    """The encoder of one task; it caches the encoding function of each topic and type."""
 
     def __init__(self, encoding: Encoding) -> None:
         self._encoding = encoding
         self._known: dict[tuple[str, pa.DataType], Callable[[pa.Array], pa.Array]] = {}
 
     def encode(self, topic: str, column: pa.Array) -> pa.Array:
-        """Raises Unwritable for a row, ConfigError for the column, and what a registry's client raises."""
+        """Encode a column.
+
+        Raises Unwritable for a row, ConfigError for the column, and the registry client's errors.
+        """
         key = (topic, column.type)
         if key not in self._known:
             self._known[key] = _encoder(self._encoding, topic, column.type)

@@ -1,6 +1,6 @@
-"""Schemas as text, in the DDL that Spark takes: ``id BIGINT, name STRING, lines ARRAY<STRUCT<sku: STRING>>``.
+"""Parse schemas in Spark's DDL, such as ``id BIGINT, name STRING, lines ARRAY<STRUCT<sku: STRING>>``.
 
-The Arrow types are the ones that Spark itself makes of its types, so that a schema means the same in both.
+The Arrow types are those to which Spark itself converts its types, so that a schema means the same in both.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ _MAX_PRECISION: Final = 38
 
 
 def parse_ddl(text: str) -> pa.StructType:
-    """The fields of a schema. Raises ValueError, which says what was expected and where."""
+    """Parse the fields of a schema. Raises ValueError, which says what was expected and where."""
     return _Parser(text).whole()
 
 
 class _Parser:
-    """Recursive descent over the tokens of one schema."""
+    """A recursive descent parser over the tokens of one schema."""
 
     def __init__(self, text: str) -> None:
         self._text = text

@@ -1,4 +1,4 @@
-"""What a format makes of a column of bytes, and the few things that formats share."""
+"""The interface of formats, their result, and helpers that they share."""
 
 from __future__ import annotations
 
@@ -12,14 +12,17 @@ _SHOWN_BYTES: Final = 32
 
 
 class Decoded(NamedTuple):
-    """A column of the format's type, null where the bytes were null or bad; ``bad``: row → what was wrong."""
+    """A decoded column of the format's type, null where the bytes were null or bad.
+
+    ``bad`` maps a row to its problem.
+    """
 
     array: pa.Array
     bad: Mapping[int, str]
 
 
 class Format(Protocol):
-    """How to read a column of bytes. Instances are immutable and can be pickled."""
+    """A way to read a column of bytes. Instances are immutable and can be pickled."""
 
     @property
     def name(self) -> str: ...
@@ -29,19 +32,19 @@ class Format(Protocol):
 
     @property
     def is_slow(self) -> bool:
-        """Whether decoding takes so long, beside all else there is to do, that several threads pay."""
+        """Whether decoding takes so long, compared with all other work, that several threads pay off."""
         ...
 
     def decode(self, column: pa.BinaryArray) -> Decoded: ...
 
 
 def valid_rows(column: pa.Array) -> np.ndarray:
-    """Which rows are not null, as booleans."""
+    """Return a mask of the rows that are not null."""
     return np.asarray(column.is_valid().to_numpy(zero_copy_only=False), bool)
 
 
 def spans(column: pa.BinaryArray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Where each value starts, how long it is, and the bytes. A null has none."""
+    """Return the start and length of each value, and the bytes of the column. A null has length 0."""
     _, offsets, data = column.buffers()
     bounds = np.frombuffer(offsets, np.int32, len(column) + 1, 4 * column.offset)
     bytes_of = np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8)
@@ -52,7 +55,7 @@ def spans(column: pa.BinaryArray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def spread(values: pa.Array, rows: np.ndarray, count: int) -> pa.Array:
-    """A column of ``count`` rows with ``values`` in ``rows`` and null elsewhere."""
+    """Return a column of ``count`` rows with ``values`` in ``rows`` and null elsewhere."""
     if len(rows) == count:
         return values
     places = np.zeros(count, np.int64)
@@ -63,6 +66,6 @@ def spread(values: pa.Array, rows: np.ndarray, count: int) -> pa.Array:
 
 
 def shown(value: bytes) -> str:
-    """A value in an error's text: its size, and how it begins."""
+    """Describe a value in an error message by its size and first bytes."""
     cut = "" if len(value) <= _SHOWN_BYTES else "…"
     return f"{len(value)} bytes {value[:_SHOWN_BYTES]!r}{cut}"

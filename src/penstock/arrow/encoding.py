@@ -1,4 +1,4 @@
-"""How keys and values are to be written, as options say it. `column_encoder` does it."""
+"""The options that determine how keys and values are written; `column_encoder` applies them."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ TOPIC, RECORD, TOPIC_RECORD = "topic", "record", "topic-record"
 
 
 class Unwritable(ValueError):
-    """A row that the schema has no form for; says which field."""
+    """The schema has no representation for a row; the message names the field."""
 
 
 def told_at(path: str) -> str:
-    """A place in a column, for messages."""
+    """Describe a place in a column, for messages."""
     return f"field '{path.lstrip('.')}'" if path else "it"
 
 
 @dataclass(frozen=True, slots=True)
 class Encoding:
-    """How keys or values (``part``) are written. Can be pickled.
+    """How to write keys or values (``part``). It can be pickled.
 
-    The schema is ``schema``, or one that the registry has: of ``schema_id``, ``version`` of the topic's
-    subject, or its latest; else one made of the column's type. ``message``: which of a Protobuf file's, None
-    is the first.
+    The schema is ``schema``, or one of the registry: the one with ``schema_id``, the ``version`` of the
+    topic's subject, or its latest. Otherwise it is derived from the column's type. ``message`` selects a
+    message of a Protobuf file; None is the first.
     """
 
     part: str

@@ -1,7 +1,7 @@
-"""What the bytes of keys and values mean: whole columns of binary to columns of a type.
+"""Decode the bytes of keys and values: whole binary columns become columns of a type.
 
-`FORMATS` is the table of what options can name. Fixed widths are those of Kafka's own serializers: big
-endian, as many bytes as the type has. No Python object is made for a record that can be decoded.
+`FORMATS` is the table of format names in options. Fixed-width numbers are those of Kafka's own serializers:
+big endian, with as many bytes as the type has. No Python object is created for a record that can be decoded.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _DASHES_AT: Final = (8, 13, 18, 23)
 
 @dataclass(frozen=True, slots=True)
 class Binary:
-    """The bytes as they are."""
+    """The unchanged bytes."""
 
     name: str = "binary"
     is_slow: bool = False
@@ -54,7 +54,7 @@ class String:
 
     def decode(self, column: pa.BinaryArray) -> Decoded:
         try:
-            return Decoded(column.cast(pa.string()), {})  # no copy, but all bytes are looked at
+            return Decoded(column.cast(pa.string()), {})  # copies nothing, but validates all bytes
         except pa.ArrowInvalid:
             bad = {row: problem for row, value in enumerate(column) if (problem := _utf8_problem(value))}
             return Decoded(_without(column, bad).cast(pa.string()), bad)
@@ -76,7 +76,7 @@ class FixedWidth:
         dtype = np.dtype(self.dtype)
         starts, lengths, data = spans(column)
         wrong = lengths != dtype.itemsize
-        if not wrong.any():  # a null has no bytes, so there is none either
+        if not wrong.any():  # nulls have no bytes, so there are no nulls either
             first = int(starts[0]) if len(starts) else 0
             numbers = np.frombuffer(data, dtype, len(lengths), first)
             return Decoded(_numbers(numbers.astype(dtype.newbyteorder("=")), self.type), {})
@@ -94,7 +94,7 @@ class FixedWidth:
 
 @dataclass(frozen=True, slots=True)
 class Uuid:
-    """A UUID as text, as Kafka's UUIDSerializer writes it, or its sixteen bytes; read as lower-case text."""
+    """A UUID as text, as Kafka's UUIDSerializer writes it, or as 16 bytes; it becomes lower-case text."""
 
     name: str = "uuid"
     is_slow: bool = True
@@ -123,7 +123,7 @@ class Uuid:
 
 BINARY: Final = Binary()
 
-# Format name → what makes it, given the schema or None. The name is what `keyFormat` and `valueFormat` take.
+# Constructors by format name, each given the schema or None. `keyFormat` and `valueFormat` take these names.
 FORMATS: Final[Mapping[str, Callable[[pa.DataType | None], Format]]] = {
     "binary": lambda schema: BINARY,
     "bytes": lambda schema: BINARY,
@@ -138,15 +138,16 @@ FORMATS: Final[Mapping[str, Callable[[pa.DataType | None], Format]]] = {
     "uuid": lambda schema: Uuid(),
 }
 _WITH_SCHEMA: Final = ("json", "csv")
-# Their columns come from a schema; they are loaded when they are asked for.
+# Formats whose columns come from a schema; their modules are loaded on first use.
 REGISTERED: Final = tuple(SCHEMA_TYPES)
 FORMAT_NAMES: Final = (*FORMATS, *REGISTERED)
 
 
 def make_format(name: str, schema: SchemaChoice | str | pa.Schema | pa.DataType | None = None) -> Format:
-    """The format of that name. ``schema``: DDL as Spark takes it, or Arrow's; or all that there is to choose.
+    """Create the format of that name.
 
-    Raises ConfigError, and where a registry is asked what its client raises.
+    ``schema`` is a schema in Spark's DDL or Arrow's types, or a `SchemaChoice` with more options. Raises
+    ConfigError, and the errors of the registry's client if a registry is used.
     """
     choice = schema if isinstance(schema, SchemaChoice) else SchemaChoice(schema)
     if name not in FORMAT_NAMES:
@@ -161,9 +162,10 @@ def make_format(name: str, schema: SchemaChoice | str | pa.Schema | pa.DataType 
 
 
 def make_fitting(name: str, choice: SchemaChoice, fits: Callable[[pa.DataType], bool]) -> Format:
-    """`make_format`, and where the latest version of a subject does not fit, the newest one that does.
+    """Create a format with `make_format`, or with an older version of the schema if the latest doesn't fit.
 
-    A schema may be registered between the planning of a query, which fixed its columns, and its start.
+    The newest version that fits is used. A schema may be registered between the planning of a query, which
+    fixed its columns, and its start.
     """
     made = make_format(name, choice)
     if fits(made.type) or name not in REGISTERED or choice.schema is not None or choice.version is not None:
@@ -211,8 +213,8 @@ def _registered(name: str, choice: SchemaChoice) -> Format:
 
 
 def _gather(data: np.ndarray, starts: np.ndarray, width: int) -> np.ndarray:
-    """The ``width`` bytes from each start on, one row each."""
-    if len(starts) and starts[-1] - starts[0] == width * (len(starts) - 1):  # side by side: no copy
+    """Return the ``width`` bytes after each start, one row each."""
+    if len(starts) and starts[-1] - starts[0] == width * (len(starts) - 1):  # adjacent values need no copy
         return data[starts[0] : starts[-1] + width].reshape(len(starts), width)
     return data[starts[:, None] + np.arange(width)]
 
@@ -244,7 +246,7 @@ def _utf8_problem(value: pa.BinaryScalar) -> str | None:
 
 
 def _uuid_letters(numbers: np.ndarray) -> np.ndarray:
-    """Rows of sixteen bytes as rows of thirty-six letters."""
+    """Format rows of 16 bytes as rows of 36 letters."""
     letters = np.full((len(numbers), _UUID_LETTERS), ord("-"), np.uint8)
     places = [place for place in range(_UUID_LETTERS) if place not in _DASHES_AT]
     letters[:, places[0::2]] = _HEX[numbers >> 4]

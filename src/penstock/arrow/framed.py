@@ -1,6 +1,6 @@
-"""Values that begin with the id of their schema: a zero byte, the id in four, big endian, then the data.
+"""Values with a prefix that contains the id of their schema: a zero byte, four bytes of id, then the data.
 
-A batch is read id by id, each with what its schema needs; mostly there is one.
+The id is big endian. A batch is read one id at a time, each with its own reader; most batches have only one.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ PREFIX_BYTES: Final = 5
 _MAGIC: Final = 0
 _WEIGHTS: Final = np.array([1 << 24, 1 << 16, 1 << 8, 1], np.int64)
 
-# Reads the data from each start on, so many bytes of it: starts rise.
+# Reads the data at the given starts and lengths; starts are ascending.
 ReadSpans: TypeAlias = Callable[[np.ndarray, np.ndarray, np.ndarray], Decoded]
 
 
 class NoProjection(ValueError):
-    """What was written with a schema can't be read as it should be; says why."""
+    """Data of a writer's schema can't be read with the reader's schema; the message says why."""
 
 
 def read_whole(column: pa.BinaryArray, kind: pa.DataType, read: ReadSpans) -> Decoded:
-    """Values without a prefix, all of one schema."""
+    """Read values without a prefix, all of one schema."""
     starts, lengths, data = spans(column)
     rows = np.flatnonzero(valid_rows(column))
     found = read(data, starts[rows], lengths[rows].astype(np.int64))
@@ -34,12 +34,12 @@ def read_whole(column: pa.BinaryArray, kind: pa.DataType, read: ReadSpans) -> De
 
 
 def read_framed(column: pa.BinaryArray, kind: pa.DataType, reader_of: Callable[[int], ReadSpans]) -> Decoded:
-    """``reader_of`` gives what reads data of an id, or raises NoProjection."""
+    """Read values with a prefix; ``reader_of`` returns the reader of an id or raises NoProjection."""
     starts, lengths, data = spans(column)
     lengths = lengths.astype(np.int64)
     is_valid = valid_rows(column)
     framed = np.flatnonzero(is_valid & (lengths >= PREFIX_BYTES))
-    if len(framed):  # ids are positive: four bytes with a sign
+    if len(framed):  # ids are positive signed 32-bit numbers
         framed = framed[(data[starts[framed]] == _MAGIC) & (data[starts[framed] + 1] < 0x80)]
     is_framed = np.zeros(len(column), bool)
     is_framed[framed] = True
@@ -66,7 +66,7 @@ def read_framed(column: pa.BinaryArray, kind: pa.DataType, reader_of: Callable[[
 def _placed(
     pieces: list[tuple[np.ndarray, Decoded]], count: int, kind: pa.DataType, bad: dict[int, str]
 ) -> Decoded:
-    """Pieces of a column, each with the rows that it is for, together."""
+    """Combine the pieces of a column, each given with its rows."""
     for rows, found in pieces:
         bad |= {int(rows[row]): why for row, why in found.bad.items()}
     if not pieces:
@@ -81,13 +81,13 @@ def _placed(
 
 
 def cut(data: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> pa.BinaryArray:
-    """A column of the bytes from each start on; starts rise."""
+    """Return a column of the bytes at the given starts and lengths; starts are ascending."""
     if not len(starts):
         return pa.array([], pa.binary())
     bounds = np.empty(2 * len(starts), np.int32)
     bounds[0::2] = starts
     bounds[1::2] = starts + lengths
-    # Every other value is a gap between two that are wanted.
+    # Every second value is a gap between two values of the result.
     with_gaps = pa.Array.from_buffers(
         pa.binary(), len(bounds) - 1, [None, pa.py_buffer(bounds), pa.py_buffer(data)]
     )

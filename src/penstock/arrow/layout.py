@@ -1,4 +1,4 @@
-"""The columns of a topic: those of Spark's own Kafka source by name and type, for Spark and without it."""
+"""The columns of a topic, with the names and types of Spark's own Kafka source."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HEADERS: Final = pa.list_(
     pa.field("element", pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
 )
 ERROR_COLUMN: Final = "_error"
-# The bytes of key and value as they are, in rows with an error.
+# Columns with the original bytes of key and value, in rows with an error.
 KEPT_COLUMNS: Final = {"_error_key": "key", "_error_value": "value"}
 DecodeErrors = Literal["fail", "null", "column", "dead-letter"]
 DECODE_ERRORS: Final[tuple[DecodeErrors, ...]] = ("fail", "null", "column", "dead-letter")
@@ -24,12 +24,12 @@ DECODE_ERRORS: Final[tuple[DecodeErrors, ...]] = ("fail", "null", "column", "dea
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Which columns there are, and what the bytes of keys and values become. Can be pickled.
+    """The columns to produce and the formats of keys and values. It can be pickled.
 
-    ``decode_errors``: a value that its format cannot read ends the read (``fail``), or is null and told about
-    in the column ``_error`` (``null``), with its bytes beside it (``column``), or its record is left out and
-    handed to whoever keeps dead letters (``dead-letter``). ``columns`` None is all. ``timestamp_unit``:
-    Kafka's own is ms; Spark knows us alone.
+    ``decode_errors`` determines what happens to a value that its format cannot read. ``fail`` ends the read.
+    ``null`` makes the value null and writes the reason to the column ``_error``. ``column`` also adds columns
+    with the original bytes. ``dead-letter`` leaves the record out and passes it to the dead letter callback.
+    ``columns`` None means all columns. ``timestamp_unit`` is ms as in Kafka, or us, the only unit of Spark.
     """
 
     key: Format = BINARY
@@ -60,7 +60,7 @@ class Layout:
         return whole if self.columns is None else pa.schema([whole.field(name) for name in self.columns])
 
     def select(self, columns: Sequence[str] | None) -> Layout:
-        """These columns only, in this order. Raises ConfigError."""
+        """Return the layout with only these columns, in this order. Raises ConfigError for invalid names."""
         if columns is None:
             return self
         known = self.schema.names

@@ -1,4 +1,4 @@
-"""What to do about records that should be read and are not there any more."""
+"""The rule for records that should be read but no longer exist."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ from penstock.client.errors import ClientError
 
 
 class DataLoss(ClientError):
-    """Offsets that have to be read are not there any more, and the reader was told to fail then."""
+    """Offsets to be read no longer exist, and the reader is configured to fail in that case."""
 
 
 @dataclass(frozen=True, slots=True)
 class LossRule:
-    """Fail, or tell and go on with what is there. ``advice`` says in an error what can be done."""
+    """Either fail on lost records, or warn and continue with the rest.
+
+    ``advice`` is the part of the error that says how to continue.
+    """
 
     fail: bool
     warn: Callable[[str], None]

@@ -1,4 +1,4 @@
-"""Where a read starts and ends: words, offsets by partition, moments."""
+"""The start and end positions of a read: keywords, offsets by partition, and points in time."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from penstock.client.metadata import TopicPartition
 from penstock.client.offsets import EARLIEST, LATEST, NO_OFFSET, IsolationLevel, list_offsets
 from penstock.client.settings import ConfigError
 
-# An offset, "earliest" or "latest", or a moment: a number is an offset for one partition, where for all of
-# them it is a time in ms, as one offset for several logs means nothing.
+# An offset, "earliest" or "latest", or a time. A number is an offset for a single partition; for all of them
+# it is a time in ms, because one offset for several logs makes no sense.
 PartitionPosition: TypeAlias = int | str | datetime
 Position: TypeAlias = (
     str | int | datetime | Mapping[int, PartitionPosition] | Mapping[str, Mapping[int, PartitionPosition]]
@@ -32,9 +32,10 @@ def resolve(
     isolation: IsolationLevel,
     argument: str,
 ) -> dict[TopicPartition, int]:
-    """The offset of each partition; a moment is the first record at or after it, or the end.
+    """Return the offset of each partition for a position.
 
-    ``argument`` names the position in errors. Raises ConfigError, ClientError.
+    A time means the first record at or after it, or the end. ``argument`` names the position in errors.
+    Raises ConfigError or ClientError.
     """
     offsets: dict[TopicPartition, int] = {}
     asked: dict[TopicPartition, int] = {}
@@ -86,7 +87,7 @@ def _checked_offset(offset: int, tp: TopicPartition, argument: str) -> int:
 
 
 def _as_listed(wanted: object, argument: str) -> int:
-    """What ListOffsets takes: a special number, or ms."""
+    """Convert a position to ListOffsets' argument: a special number or a time in ms."""
     if isinstance(wanted, str) and wanted in _WORDS:
         return _WORDS[wanted]
     if isinstance(wanted, datetime) and wanted.tzinfo is not None and wanted.timestamp() >= 0:

@@ -1,4 +1,4 @@
-"""Fetch ranges of partitions to their ends, whatever happens to them meanwhile."""
+"""Fetch ranges of partitions to their ends, even if records or partitions disappear meanwhile."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from penstock.client.offsets import EARLIEST, LATEST, list_offsets
 def fetch_ranges(
     fetcher: Fetcher, cluster: Cluster, ranges: Iterable[PartitionRange], loss: LossRule
 ) -> Iterator[Fetched]:
-    """Whole batches of all ranges: in order within each, interleaved between partitions as they arrive.
+    """Yield whole batches of all ranges: in order within each, interleaved between partitions as they arrive.
 
-    Ranges of one partition come one after the other. What is missing goes by ``loss``. Raises DataLoss,
-    ClientError.
+    Several ranges of one partition are fetched one after the other. ``loss`` determines what happens to
+    missing records. Raises DataLoss or ClientError.
     """
     later = list(ranges)
     while later:
@@ -36,7 +36,7 @@ def fetch_ranges(
 def _fetch_partitions(
     fetcher: Fetcher, cluster: Cluster, remaining: dict[tuple[str, int], PartitionRange], loss: LossRule
 ) -> Iterator[Fetched]:
-    """``remaining``: what is still to be read of each partition; used up."""
+    """Fetch one range of each partition; entries of ``remaining`` are updated and removed on the way."""
     while remaining:
         try:
             for fetched in fetcher.read(remaining.values()):
@@ -62,7 +62,7 @@ def _is_gone(gone: UnknownPartition, topic: str, partition: int) -> bool:
 def _after_loss(
     wanted: PartitionRange, gone: OffsetOutOfRange, cluster: Cluster, loss: LossRule
 ) -> PartitionRange:
-    """What is left of a range after its leader refused an offset. Raises DataLoss."""
+    """Return the rest of a range after its leader refused an offset. Raises DataLoss."""
     tp = wanted.topic_partition
     earliest = list_offsets(cluster, {tp: EARLIEST})[tp].offset
     latest = list_offsets(cluster, {tp: LATEST})[tp].offset

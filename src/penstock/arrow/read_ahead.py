@@ -1,4 +1,4 @@
-"""An iterator that works in a thread of its own, a bounded way ahead of whoever takes from it."""
+"""Run an iterator in a thread of its own, at most a fixed size ahead of its consumer."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ T = TypeVar("T")
 
 
 def read_ahead(items: Iterator[T], size_of: Callable[[T], int], max_ahead: int) -> Generator[T, None, None]:
-    """What ``items`` gives, in its order; its errors come where they happened.
+    """Yield the items of ``items`` in their order; its errors are raised at their place in that order.
 
-    The thread stops when items of ``max_ahead`` in size lie waiting (one is always taken), and for good when
-    the returned generator is closed: ``items`` is then closed in the thread, after the step it is in.
+    The thread pauses while items with a total size of ``max_ahead`` are buffered (one is always allowed). It
+    ends when the returned generator is closed: then the thread closes ``items`` after its current step.
     """
     ahead = _Ahead(items, size_of, max_ahead)
     threading.Thread(target=ahead.run, name="penstock-read-ahead", daemon=True).start()
@@ -38,7 +38,7 @@ class _Ahead(Generic[T]):
         self._stopped = False
 
     def run(self) -> None:
-        """The thread."""
+        """Run in the thread: buffer the items."""
         error: BaseException | None = None
         try:
             for item in self._items:

@@ -1,8 +1,8 @@
-"""Formats whose columns come from a schema: Avro, JSON Schema and Protobuf, out of a registry or given.
+"""Formats whose columns come from a schema, given or in a registry: Avro, JSON Schema and Protobuf.
 
-A query has one reader schema, fixed when it is planned. Values are read by it, whichever schema wrote them:
-the id before a value leads to that one in the registry, and how the one is read by the other is worked out
-once a process. Without a registry values have no id, and are of the given schema.
+A query has one reader schema, fixed when it is planned. It reads values of any writer schema: the id before a
+value identifies the writer schema in the registry, and the projection between both is computed once per
+process. Without a registry, values have no id and must have the given schema.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from penstock.registry.formats.protobuf.schema import ProtobufSchema
 
 @dataclass(frozen=True, slots=True)
 class Avro:
-    """``text``: the reader's schema, with all that it refers to."""
+    """The Avro format. ``text`` is the reader's schema with its references resolved."""
 
     text: str
     registry: RegistryConfig | None
@@ -62,7 +62,10 @@ class Avro:
 
 @dataclass(frozen=True, slots=True)
 class JsonDocuments:
-    """Documents say themselves what they are: of their ids it is only asked whether they are JSON's."""
+    """The JSON Schema format.
+
+    Documents describe themselves, so an id is only checked to belong to a JSON Schema.
+    """
 
     column: JsonColumn
     registry: RegistryConfig | None
@@ -92,8 +95,10 @@ class JsonDocuments:
 
 @dataclass(frozen=True, slots=True)
 class Protobuf:
-    """``files``: the reader's descriptors, serialized; ``message``: the full name of the one to read;
-    ``decimals``: precision and scale by field, as `mapping.Decimals`.
+    """The Protobuf format.
+
+    ``files`` are the reader's serialized descriptors, and ``message`` is the full name of the message to
+    read. ``decimals`` are precision and scale by field, as in `mapping.Decimals`.
     """
 
     files: bytes
@@ -119,7 +124,7 @@ class Protobuf:
         return read
 
     def _read(self, schema_id: int, data: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> Decoded:
-        """Before the message stands which one of the schema's file it is: mostly the first, in one byte."""
+        """Read the message indexes before each message; the common case is the first message, in one byte."""
         if len(starts) and lengths.min() > 0 and not data[starts].any():
             return self._read_one(schema_id, (0,), data, starts + 1, lengths - 1)
         groups: dict[tuple[int, ...], list[tuple[int, int]]] = {}
@@ -160,8 +165,9 @@ class Protobuf:
 
 
 def make_registered(name: str, choice: SchemaChoice) -> Format:
-    """The format of that name. Asks the registry where the schema is not given. Raises ConfigError, and what
-    a registry's client raises.
+    """Create the format of that name, asking the registry if no schema is given.
+
+    Raises ConfigError and the errors of the registry's client.
     """
     registry = None if choice.registry is None else _registry(choice)
     parsed = _reader(name, choice, registry)
@@ -174,12 +180,12 @@ def make_registered(name: str, choice: SchemaChoice) -> Format:
         files = parsed.file_set()
         message = choice.message or indexes_of(files, None)[1]
         made = Protobuf(files, message, tuple(decimals_of(parsed).items()), registry)
-    made.type  # noqa: B018 - what no column can hold is told here
+    made.type  # noqa: B018 - raises ConfigError for types that no column can hold
     return made
 
 
 def versions_of(choice: SchemaChoice) -> list[int]:
-    """The versions of the subject that are there now."""
+    """Return the versions that the subject has now."""
     assert choice.subject is not None
     return shared_registry(_registry(choice)).versions(choice.subject)
 
@@ -210,7 +216,10 @@ def _reader(name: str, choice: SchemaChoice, registry: RegistryConfig | None) ->
 
 
 def _writer(registry: RegistryConfig, schema_id: int, format: str) -> Parsed:
-    """Raises NoProjection; RegistryRefused and RegistryUnreachable, which are no record's fault."""
+    """Look up the writer's schema.
+
+    Raises NoProjection; also RegistryRefused and RegistryUnreachable, which are not the record's fault.
+    """
     client = shared_registry(registry)
     try:
         return registered_schema(client, client.by_id(schema_id), format, "that id")
@@ -219,7 +228,7 @@ def _writer(registry: RegistryConfig, schema_id: int, format: str) -> Parsed:
 
 
 def _not_there(error: RegistryRefused) -> NoProjection:
-    """Raises the error where it is about something else."""
+    """Return the error for a missing schema, or raise the original error if it has another cause."""
     if not error.is_absence:
         raise error
     return NoProjection(f"the registry has no such schema ({error})")
@@ -234,7 +243,7 @@ def _avro_reader(text: str) -> Type:
 
 @lru_cache(maxsize=1024)
 def _avro_known(text: str, registry: RegistryConfig | None, schema_id: int) -> Projection | str:
-    """What it is read by, or why nothing can."""
+    """Return the projection, or why there is none."""
     reader = _avro_reader(text)
     if registry is None:
         return Projection(reader, reader)
@@ -262,7 +271,7 @@ def _own_reader(
 
 @lru_cache(maxsize=1024)
 def _message_known(made: Protobuf, schema_id: int, indexes: tuple[int, ...]) -> MessageReader | str:
-    """What it is read by, or why nothing can."""
+    """Return the reader, or why there is none."""
     assert made.registry is not None
     try:
         writer = _written_message(made.registry, schema_id, indexes, made.message)

@@ -1,4 +1,4 @@
-"""Schemas as the registry has them or as they were given, of the type that a format wants."""
+"""Get schemas from a registry or a text, and check that they have the type a format needs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Parsed: TypeAlias = AvroSchema | JsonSchema | ProtobufSchema
 
 
 def given_schema(format: str, text: str) -> Parsed:
-    """A text as the schema of a format. Raises ConfigError."""
+    """Parse a text as the schema of a format. Raises ConfigError if it is invalid."""
     try:
         parsed = parse(SCHEMA_TYPES[format], text)
     except SchemaError as problem:
@@ -26,9 +26,9 @@ def given_schema(format: str, text: str) -> Parsed:
 
 
 def registered_schema(client: RegistryClient, found: Registered, format: str, what: str) -> Parsed:
-    """What the registry has as the schema of a format; ``what`` is its name for messages.
+    """Return a registered schema if it has the format's type; ``what`` is its name in messages.
 
-    Raises ConfigError, RegistryRefused, RegistryUnreachable.
+    Raises ConfigError, RegistryRefused or RegistryUnreachable.
     """
     wanted = SCHEMA_TYPES[format]
     if found.format != wanted:

@@ -1,4 +1,4 @@
-"""Ranges of partitions as Arrow batches: the next answer is fetched, and decoded, while the caller works."""
+"""Read ranges of partitions as Arrow batches, fetching and decoding ahead of the caller."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from penstock.arrow.read_ahead import read_ahead
 from penstock.client.batches import batch_ends
 from penstock.client.fetcher import Fetched, PartitionRange
 
-# Fetched bytes that wait for the caller; an answer that is being received, and one handed on, come on top.
+# Limit on fetched bytes that wait for the caller, besides one response being received and one being decoded.
 _MAX_BYTES_AHEAD: Final = 32 << 20
-# What one thread decodes at a time: some ten thousand ordinary records, uncompressed.
+# Bytes that one thread decodes at a time: some ten thousand ordinary records, uncompressed.
 _BYTES_PER_CHUNK: Final = 4 << 20
 
 
@@ -35,11 +35,11 @@ def scan(
     threads: int = 1,
     dead_letters: KeepDeadLetters | None = None,
 ) -> Iterator[ScannedBatch]:
-    """The records of what is fetched, in its order; ``fetched`` runs in a thread of its own.
+    """Yield the records of the fetched data, in its order; ``fetched`` runs in a thread of its own.
 
-    With one thread decoding is done by the caller's, in the order and as far as it asks for batches; with
-    more, as many others decode ahead of it. ``dead_letters``, for a layout that leaves some out, is called by
-    the one thread. Raises whatever ``fetched`` and decoding raise, in its place.
+    With one thread, the caller's thread decodes, in order and only as far as it asks for batches. With more,
+    as many other threads decode ahead of it. ``dead_letters``, for a layout that leaves some records out, is
+    called by the one thread. Errors of ``fetched`` and of decoding are raised at their place in the order.
     """
     if threads == 1:
         return _scan_here(fetched, layout, check_crcs, dead_letters)
@@ -58,7 +58,7 @@ def _scan_here(
 
 
 class _Begun(NamedTuple):
-    """The first Arrow batch of a chunk, and where the others come from: they are not decoded ahead."""
+    """The first Arrow batch of a chunk, and an iterator over the rest, which is not decoded ahead."""
 
     first: pa.RecordBatch | None
     rest: Iterator[pa.RecordBatch]
@@ -97,7 +97,7 @@ def _scan_in_threads(
 
 
 def _chunks(batches: memoryview) -> Iterator[memoryview]:
-    """Cut between batches, where so many bytes are together."""
+    """Split the data between batches into chunks of at least `_BYTES_PER_CHUNK`."""
     start = 0
     for end in batch_ends(batches):
         if end - start >= _BYTES_PER_CHUNK:

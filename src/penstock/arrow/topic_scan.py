@@ -1,4 +1,4 @@
-"""`read`: what topics hold between two positions, for whatever takes Arrow."""
+"""Read the records of topics between two positions into anything that accepts Arrow."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _MAX_DECODING_THREADS: Final = 4
-# Reading writes nothing, dead letters neither.
+# A read writes nothing, so it can't write dead letters either.
 _DECODE_ERRORS: Final = tuple(choice for choice in DECODE_ERRORS if choice != "dead-letter")
-# Nobody should wait a minute to learn that the address is wrong.
+# A user should not have to wait a minute to notice a wrong address.
 _FIRST_CONTACT_MS: Final = 10_000
 _LOSS_ADVICE: Final = "pass fail_on_data_loss=False"
 
@@ -58,32 +58,34 @@ def read(
     threads: int | None = None,
     properties: Mapping[str, str] | None = None,
 ) -> TopicScan:
-    """What topics hold between two positions, as a `TopicScan` that pandas, Polars, DuckDB and Arrow take.
+    """Read the records of topics between two positions.
 
-    The offsets to read are fixed here, once; each use of the scan reads them anew.
+    The result is a `TopicScan`, which pandas, Polars, DuckDB and Arrow accept. This call fixes the offsets;
+    each use of the scan fetches them again.
 
     Args:
         topics: a topic, several, or partitions by topic: ``{"orders": [0, 2]}``.
         bootstrap_servers: ``host:port``, several separated by commas.
         start: where to begin: ``"earliest"``, ``"latest"``, a ``datetime`` with a time zone or ms since 1970
-            (the first record at or after it), or offsets of all partitions, ``{0: 23, 1: "earliest"}``, under
-            the topics' names where there are several.
-        end: where to end, likewise and not included; ``"latest"`` is the end at the time of this call.
-        columns: these only, in this order. All there are: key, value, topic, partition, offset, timestamp,
+            (the first record at or after it), or offsets of all partitions, ``{0: 23, 1: "earliest"}``, which
+            are grouped by topic if there are several.
+        end: where to end, exclusive, in the same forms; ``"latest"`` is the end at the time of this call.
+        columns: only these, in this order. The columns are key, value, topic, partition, offset, timestamp,
             timestampType, headers (with ``include_headers``), ``_error`` (with ``decode_errors="null"``).
         key_format, value_format: ``binary``, ``string``, ``json``, ``short``, ``int``, ``long``, ``float``,
             ``double`` (Kafka's serializers), ``uuid``, ``csv``, ``avro``, ``json-schema`` or ``protobuf``.
-        key_schema, value_schema: for ``json`` and ``csv``, as DDL (``"id BIGINT, name STRING"``) or Arrow's;
-            without one JSON documents are checked and stay text. For ``avro``, ``json-schema`` and
-            ``protobuf`` the text of the schema to read by, or a `SchemaChoice`; without one the latest of
-            the topic's subject, ``<topic>-value`` or ``<topic>-key``, in the registry.
+        key_schema, value_schema: for ``json`` and ``csv``, a schema in DDL (``"id BIGINT, name STRING"``) or
+            Arrow's types; without one, JSON documents are checked and stay text. For ``avro``,
+            ``json-schema`` and ``protobuf`` the text of the schema to read by, or a `SchemaChoice`; the
+            default is the latest schema of the topic's subject, ``<topic>-value`` or ``<topic>-key``, in the
+            registry.
         registry: URLs of a schema registry, or the properties of its client (``schema.registry.url``, …).
         decode_errors: ``"fail"``; ``"null"`` with the reason in the column ``_error``; ``"column"``, with the
             record's bytes in ``_error_key`` and ``_error_value`` as well.
         isolation_level: ``read_committed`` leaves out records of open and aborted transactions.
-        fail_on_data_loss: whether records that are gone when they should be read are an error or a warning.
-        threads: how many decode. By default the caller's alone, which is faster than the network mostly is;
-            for ``json`` and ``uuid`` one for each processor, up to four.
+        fail_on_data_loss: whether records that no longer exist when they are read are an error or a warning.
+        threads: the number of decoding threads. By default only the caller's thread decodes, which is usually
+            faster than the network; ``json`` and ``uuid`` use one thread for each processor, up to four.
         properties: Kafka's client properties, such as ``{"fetch.max.bytes": "16777216"}``.
 
     Raises ConfigError for arguments, UnknownPartition, ServerUnreachable and other ClientErrors.
@@ -122,10 +124,10 @@ def read(
 
 
 class TopicScan:
-    """Records between fixed offsets of some partitions. Made by `read`; holds no connection itself.
+    """Records between fixed offsets of some partitions, created by `read`. It holds no connection itself.
 
-    Tables and frames have their rows ordered by topic, partition and offset. Streams (`to_reader`, and what
-    DuckDB and others take) keep the order of each partition and mix the partitions as they arrive.
+    The rows of tables and frames are ordered by topic, partition and offset. Streams (`to_reader`, and the
+    input of DuckDB and others) keep the order within each partition and mix the partitions as they arrive.
     """
 
     def __init__(
@@ -150,7 +152,7 @@ class TopicScan:
 
     @property
     def offsets(self) -> dict[TopicPartition, range]:
-        """What is read of each partition. Not every offset need hold a record."""
+        """The offsets to read of each partition. Some of them may have no record."""
         return {part.topic_partition: range(part.start, part.end) for part in self._ranges}
 
     def __repr__(self) -> str:
@@ -158,20 +160,20 @@ class TopicScan:
         return f"<TopicScan of {parts}; columns {', '.join(self.schema.names)}>"
 
     def to_table(self) -> pa.Table:
-        """All records, in memory. Raises DataLoss, UndecodableRecord, ClientError."""
+        """Read all records into memory. Raises DataLoss, UndecodableRecord or ClientError."""
         found = sorted(self._scan(), key=lambda scanned: scanned.range.topic_partition)
         return pa.Table.from_batches((scanned.batch for scanned in found), schema=self.schema)
 
     def to_reader(self) -> pa.RecordBatchReader:
-        """All records as a stream that holds some 100 to 200 MB at a time, however many there are.
+        """Return all records as a stream that uses some 100 to 200 MB at a time, however many they are.
 
-        Errors are raised while it is read: those of `to_table`.
+        While it is read, it raises the errors of `to_table`.
         """
         batches = (scanned.batch for scanned in self._scan())
         return pa.RecordBatchReader.from_batches(self.schema, batches)
 
     def to_pandas(self, **options: Any) -> pandas.DataFrame:
-        """``options``: those of `pyarrow.Table.to_pandas`."""
+        """Read all records into a data frame. ``options`` are those of `pyarrow.Table.to_pandas`."""
         return self.to_table().to_pandas(**options)
 
     def to_polars(self) -> polars.DataFrame:
@@ -182,7 +184,7 @@ class TopicScan:
         return frame
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """The Arrow PyCapsule interface, by which DuckDB, Polars and others read."""
+        """Implement the Arrow PyCapsule interface, through which DuckDB, Polars and others read."""
         return self.to_reader().__arrow_c_stream__(requested_schema)
 
     def _scan(self) -> Iterator[ScannedBatch]:
@@ -225,7 +227,7 @@ def _configs(
 def _partitions(
     topics: str | Sequence[str] | Mapping[str, Sequence[int]], cluster: Cluster
 ) -> list[TopicPartition]:
-    """All that are to be read, which must exist. Raises ConfigError, UnknownPartition."""
+    """Return all partitions to read. Raises ConfigError, or UnknownPartition if one does not exist."""
     names = [topics] if isinstance(topics, str) else list(topics)
     if not names or not all(isinstance(name, str) and name for name in names):
         raise ConfigError(f"'topics': expected names of topics, found {topics!r}")

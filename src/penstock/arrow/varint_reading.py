@@ -1,4 +1,4 @@
-"""Varints read in many places at once: seven bits a byte, the lowest first."""
+"""Read varints at many places at once: seven bits in each byte, the lowest first."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ BYTES_MAX: Final = 10
 
 
 def read_varints(data: np.ndarray, at: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Unsigned numbers, how many bytes each has, and which of them are longer than a varint can be.
+    """Return unsigned numbers, their sizes in bytes, and the indexes of those that are too long for a varint.
 
-    All places lie in the data; whether a number's bytes are those of its row is the caller's to ask.
+    All places must lie in the data. The caller checks whether a number's bytes all belong to its row.
     """
     first = data[at]
     found = (first & 0x7F).astype(np.uint64)
@@ -29,14 +29,14 @@ def read_varints(data: np.ndarray, at: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 
 def unzigzag(numbers: np.ndarray) -> np.ndarray:
-    """Unsigned numbers as the signed ones that they stand for."""
+    """Convert unsigned numbers to the signed ones that they encode."""
     signs = -(numbers & np.uint64(1)).astype(np.int64)
     found: np.ndarray = (numbers >> np.uint64(1)).astype(np.int64) ^ signs
     return found
 
 
 def numbers_at(data: np.ndarray, dtype: str, starts: np.ndarray) -> np.ndarray:
-    """Numbers of so many bytes, in any place: one that lies beyond the data is of its last bytes."""
+    """Return fixed-size numbers at any places; a place beyond the data reads its last bytes."""
     count = len(data) - np.dtype(dtype).itemsize + 1
     everywhere = np.ndarray((count,), dtype, data.data, strides=(1,))
     numbers: np.ndarray = everywhere[np.minimum(starts, count - 1)]

@@ -1,7 +1,7 @@
-"""Which schema a column is written with, and the id that stands before its values.
+"""Determine the schema that a column is written with, and the id before its values.
 
-It is one that was given, one of the registry's, or one made of the column's type. Where there is a registry
-it is registered under the topic's subject, or has to be there already.
+The schema is given, comes from the registry, or is derived from the column's type. With a registry, it is
+registered under the topic's subject, or must already be registered there.
 """
 
 from __future__ import annotations
@@ -32,7 +32,10 @@ _MAGIC: Final = b"\0"
 
 
 class _Values(NamedTuple):
-    """``indexes``: what stands between id and value. ``name``: the record's or message's, if it has one."""
+    """The encoder of a schema's values.
+
+    ``indexes`` are the bytes between id and value. ``name`` is that of the record or message, if it has one.
+    """
 
     encode: Callable[[pa.Array], pa.Array]
     name: str | None
@@ -42,9 +45,9 @@ class _Values(NamedTuple):
 def framed_encoder(
     encoding: Encoding, topic: str, kind: pa.DataType
 ) -> tuple[Callable[[pa.Array], pa.Array], bytes]:
-    """What writes values, and what stands before each: nothing without a registry.
+    """Return the encoder of values and the prefix of each value, which is empty without a registry.
 
-    Raises ConfigError, and what a registry's client raises.
+    Raises ConfigError and the errors of the registry's client.
     """
     client = None if encoding.registry is None else shared_registry(encoding.registry)
     registered = None if client is None else _chosen(encoding, topic, client)
@@ -63,7 +66,7 @@ def framed_encoder(
 
 
 def _chosen(encoding: Encoding, topic: str, client: RegistryClient) -> Registered | None:
-    """What the registry has, where it is to be used as it is."""
+    """Return the registry's schema that the options select, if they do."""
     subject = f"{topic}-{encoding.part}"
     if encoding.schema_id is not None:
         return client.by_id(encoding.schema_id)
@@ -80,7 +83,7 @@ def _given(encoding: Encoding, topic: str, kind: pa.DataType) -> Parsed:
 
 
 def _made(format: str, kind: pa.DataType, name: str) -> str:
-    """The schema of a column's type. Raises ConfigError."""
+    """Derive a schema from a column's type. Raises ConfigError if that is impossible."""
     match format:
         case "avro":
             return json.dumps(avro.schema_of(kind, name))
@@ -90,7 +93,7 @@ def _made(format: str, kind: pa.DataType, name: str) -> str:
 
 
 def _name(topic: str, part: str) -> str:
-    """A record's name made of a topic's: letters, digits and underscores."""
+    """Derive a record's name from a topic's: letters, digits and underscores."""
     made = "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in f"{topic}_{part}")
     return made if not made[0].isdigit() else f"_{made}"
 
@@ -121,7 +124,7 @@ def _id(encoding: Encoding, topic: str, client: RegistryClient, schema: Parsed, 
 
 
 def _subject(encoding: Encoding, topic: str, name: str | None) -> str:
-    """By Confluent's three strategies."""
+    """Return the subject's name by one of Confluent's three strategies."""
     if encoding.strategy == TOPIC:
         return f"{topic}-{encoding.part}"
     if name is None:

@@ -1,14 +1,16 @@
-"""Schemas, kept in a topic and checked for compatibility: Confluent's registry as its clients see it.
+"""Keep schemas in a topic and check their compatibility, as Confluent's schema registry does for its clients.
 
-The map, from the ground:
+The sub-packages, from the lowest layer up:
 
-- `formats/`: what an Avro, JSON or Protobuf schema says: parsing, one printed form, references,
-  compatibility. No I/O.
-- `subjects/`: a pure state machine over the records of `_schemas`: each operation gives records and an
-  answer, `replay` takes records in; subjects, versions, ids, modes, configurations, soft deletes.
-- `store/`: that log, read and written by `penstock.client`; one node of the group writes.
-- `api/`: the REST resources and error codes, on starlette; a write at another node than the leader is
-  forwarded.
+- `formats/` reads Avro, JSON and Protobuf schemas: parsing, one printed form, references, compatibility. It
+  does no I/O.
+- `subjects/` is a pure state machine over the records of `_schemas`. Each operation returns records and an
+  answer, and `replay` applies records. It covers subjects, versions, ids, modes, configurations and soft
+  deletes.
+- `store/` reads and writes that log through `penstock.client`; one node of the group writes.
+- `api/` serves the REST resources and error codes with starlette. A node that does not lead forwards writes
+  to the leader.
+- `client/` is the client that pipelines use to ask a registry, ours or Confluent's.
 
-Data contracts (metadata, rules) are kept beside a schema's text and never looked into by `formats`.
+Data contracts (metadata, rules) are stored beside a schema's text; `formats` never reads them.
 """

@@ -1,5 +1,5 @@
-"""Columns of Avro data to Arrow: all rows of a batch are read field by field, not row by row.
+"""Convert columns of Avro data to Arrow and back, reading all rows of a batch field by field, not row by row.
 
-`mapping` says which column a schema is, `resolution` how data of one schema is read by another one,
-`reading` does it.
+`mapping` determines the column of a schema, `resolution` how one schema's data is read by another schema,
+`reading` reads it, and `writing` writes columns. Only code specific to Avro belongs here.
 """

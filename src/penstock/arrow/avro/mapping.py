@@ -1,4 +1,4 @@
-"""Which Arrow type an Avro type is read into: one that Spark has as well; and defaults as its values."""
+"""Map Avro types to Arrow types that Spark has as well, and defaults to values of those types."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from penstock.registry.formats.avro.types import Type
 PRECISION_MAX: Final = 38
 DURATION_BYTES: Final = 12
 UUID_BYTES: Final = 16
-_EXACT: Final = Context(prec=PRECISION_MAX)  # the default one rounds to 28 digits
+_EXACT: Final = Context(prec=PRECISION_MAX)  # the default context rounds to 28 digits
 _SIMPLE: Final = {
     "null": pa.null(),
     "boolean": pa.bool_(),
@@ -36,7 +36,7 @@ _TIMESTAMPS: Final = {
 
 
 def logical(of: Type) -> str:
-    """The logical type that counts here; empty where there is none, or one that is read as what is below."""
+    """Return the logical type if it determines the column, else an empty text."""
     name = of.properties.get("logicalType")
     if not isinstance(name, str):
         return ""
@@ -53,7 +53,7 @@ def logical(of: Type) -> str:
 
 
 def decimal_of(of: Type) -> tuple[int, int] | None:
-    """Precision and scale, where they are such as Avro allows."""
+    """Return precision and scale if they are valid in Avro, else None."""
     precision, scale = of.properties.get("precision"), of.properties.get("scale", 0)
     try:
         precision, scale = int(precision), int(scale)  # type: ignore[arg-type]
@@ -63,7 +63,7 @@ def decimal_of(of: Type) -> tuple[int, int] | None:
 
 
 def arrow_type(of: Type, path: str = "", inside: tuple[Type, ...] = ()) -> pa.DataType:
-    """The column of an Avro type. Raises ConfigError for what no column is, with the path to it."""
+    """Return the column type of an Avro type. Raises ConfigError with the path if there is none."""
     if any(of is each for each in inside):
         raise ConfigError(
             f"{_at(path)} is of the type {of.full_name}, which contains itself: a column has no such type. "
@@ -113,7 +113,10 @@ def _union_type(of: Type, path: str, inside: tuple[Type, ...]) -> pa.DataType:
 
 
 def _common(kinds: list[pa.DataType]) -> pa.DataType | None:
-    """One type that holds all of a union, as Spark has it: alone, or numbers of one kind."""
+    """Return the type that holds all branches of a union, as in Spark, or None.
+
+    That is the type that all branches share, or the wider type of numbers of one kind.
+    """
     if len(set(map(str, kinds))) == 1:
         return kinds[0]
     for numbers in ([pa.int32(), pa.int64()], [pa.float32(), pa.float64()]):
@@ -123,18 +126,18 @@ def _common(kinds: list[pa.DataType]) -> pa.DataType | None:
 
 
 def member(at: int) -> str:
-    """The field of a union's branch, nulls not counted: Spark's name for it."""
+    """The field of a union's branch, under Spark's name for it; null branches don't count."""
     return f"member{at}"
 
 
 def is_spread(of: Type) -> bool:
-    """Whether a union is a struct of its branches."""
+    """Whether a union becomes a struct of its branches."""
     kinds = [arrow_type(each) for each in of.items if each.kind != "null"]
     return _common(kinds) is None
 
 
 def default_scalar(of: Type, default: Any, column: pa.DataType) -> pa.Scalar:
-    """A field's default as a value of its column. Raises ValueError for one that does not fit."""
+    """Convert a field's default to a value of its column. Raises ValueError if it does not fit."""
     try:
         return pa.array([_value(of, default)], column)[0]
     except (ValueError, TypeError, KeyError, OverflowError, pa.ArrowException) as problem:
@@ -167,7 +170,7 @@ def _value(of: Type, given: Any) -> Any:
 
 
 def _union_value(of: Type, given: Any) -> Any:
-    """Of the branch that the default is for: the first that takes it (Avro 1.12)."""
+    """Convert a union's default by the first branch that accepts it (Avro 1.12)."""
     at = -1
     for branch in of.items:
         at += branch.kind != "null"

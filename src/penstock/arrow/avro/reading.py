@@ -1,8 +1,8 @@
-"""Avro data read by columns: a cursor for each row, and nodes that move all of them at once.
+"""Read Avro data by columns: each row has a cursor, and nodes move all cursors at once.
 
-A node reads one value in each of ``rows`` (places of cursors, rising) and gives an array of as many. A row
-that turns out bad is noted with the reason, its cursor goes to its end, and what is read of it counts for
-nothing. Nothing here trusts a length: whatever leaves its row's bytes is bad.
+A node reads one value in each of ``rows`` (ascending indexes of cursors) and returns an array of the same
+length. If a row turns out to be bad, the reason is noted, its cursor moves to the row's end, and the values
+read from it are discarded. No length is trusted: a row is bad if a value would exceed its bytes.
 """
 
 from __future__ import annotations
@@ -18,11 +18,13 @@ import pyarrow.compute as pc
 from penstock.arrow.framed import cut
 from penstock.arrow.varint_reading import BYTES_MAX, numbers_at, read_varints, unzigzag
 
-# Elements that take no bytes (nulls, empty records) could otherwise be as many as a length can say.
+# Limit on array elements that take no bytes (nulls, empty records); otherwise a count could demand any
+# number.
 _EMPTY_ELEMENTS_MAX: Final = 1 << 16
 _DEPTH_MAX: Final = 64
 _PADDING: Final = 16
-# A step over many rows costs what some rows by themselves cost: fewer, with long arrays, are read so.
+# A step that reads one element of all rows costs as much as reading several rows alone. So blocks with more
+# elements than `_STEPS_MIN` are read whole if there are fewer than `_ROWS_PER_STEP` rows for each element.
 _STEPS_MIN: Final = 64
 _ROWS_PER_STEP: Final = 4
 _US_PER_MS: Final = 1000
@@ -30,7 +32,7 @@ _MS_MAX: Final = (2**63 - 1) // _US_PER_MS
 
 
 class Cursor:
-    """The position and the end of each row in one buffer, which `padded` has made."""
+    """The position and the end of each row in one buffer, which `padded` has extended."""
 
     def __init__(self, data: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> None:
         self.data = data
@@ -41,14 +43,14 @@ class Cursor:
         self.depth = 0
 
     def fail(self, rows: np.ndarray, reason: str) -> None:
-        """The first reason of a row counts."""
+        """Mark rows as bad; the first reason of a row is kept."""
         for row in rows.tolist():
             self.bad.setdefault(row, reason)
         self.is_bad[rows] = True
         self.at[rows] = self.end[rows]
 
     def move(self, rows: np.ndarray, at: np.ndarray, what: str) -> None:
-        """To places behind what was read; a row that has fewer bytes is bad."""
+        """Move rows to new positions; a row that has fewer bytes is bad."""
         over = at > self.end[rows]
         if over.any():
             self.at[rows] = np.minimum(at, self.end[rows])
@@ -57,7 +59,10 @@ class Cursor:
             self.at[rows] = at
 
     def skip(self, rows: np.ndarray, count: np.ndarray | int, what: str) -> np.ndarray:
-        """Over so many bytes; where they began. Lengths that are none are bad, and read as zero bytes."""
+        """Skip ``count`` bytes and return where they began.
+
+        A row with an invalid length is bad, and reads zero bytes.
+        """
         starts: np.ndarray = self.at[rows]
         if isinstance(count, np.ndarray):
             wrong = (count < 0) | (count > self.end[rows] - starts)
@@ -75,7 +80,7 @@ class Cursor:
         return starts
 
     def long(self, rows: np.ndarray, what: str) -> np.ndarray:
-        """Zigzag varints."""
+        """Read zigzag varints."""
         at = self.at[rows]
         found, sizes, too_long = read_varints(self.data, at)
         self.move(rows, at + sizes, what)
@@ -84,11 +89,11 @@ class Cursor:
         return unzigzag(found)
 
     def fixed(self, rows: np.ndarray, dtype: str, what: str) -> np.ndarray:
-        """Numbers of so many bytes, little endian."""
+        """Read little-endian numbers of the type's width."""
         return numbers_at(self.data, dtype, self.skip(rows, np.dtype(dtype).itemsize, what))
 
     def slices(self, starts: np.ndarray, lengths: np.ndarray) -> pa.BinaryArray:
-        """The bytes from each start on; starts rise."""
+        """Return the bytes at the given starts and lengths; starts are ascending."""
         return cut(self.data, starts, lengths)
 
 
@@ -98,14 +103,14 @@ def padded(data: np.ndarray) -> np.ndarray:
 
 
 class Node(Protocol):
-    """How one Avro type, as it was written, becomes a column."""
+    """A reader of one written Avro type into a column."""
 
     def read(self, cursor: Cursor, rows: np.ndarray) -> pa.Array: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Nothing:
-    """Null, of any type."""
+    """Null, read into a column of any type."""
 
     type: pa.DataType
 
@@ -126,7 +131,7 @@ class Boolean:
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """An int or a long, read as any number or time. ``factor`` is for what is written in ms."""
+    """An int or a long, read as any number or time. ``factor`` converts milliseconds."""
 
     type: pa.DataType
     bits: int
@@ -190,7 +195,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """What the reader has no place for, where it begins with its length."""
+    """A value with a length prefix that the reader skips."""
 
     def read(self, cursor: Cursor, rows: np.ndarray) -> pa.Array:
         cursor.skip(rows, cursor.long(rows, "a length"), "a text")
@@ -199,7 +204,7 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """So many bytes; as a UUID's text where ``is_uuid``."""
+    """A fixed value of ``size`` bytes, read as a UUID's text if ``is_uuid``."""
 
     size: int
     is_uuid: bool = False
@@ -218,8 +223,10 @@ class Fixed:
 
 @dataclass(frozen=True, slots=True)
 class DecimalNode:
-    """Big endian two's complement, in a fixed of ``size`` bytes or after a length. A reader of another
-    scale does not come here."""
+    """A big-endian two's complement decimal, in a fixed of ``size`` bytes or with a length prefix.
+
+    Reader and writer always have the same scale here.
+    """
 
     type: pa.Decimal128Type
     size: int | None
@@ -244,7 +251,7 @@ class DecimalNode:
         except pa.ArrowInvalid:
             too_long = np.ones(len(rows), bool)
         if too_long.any():
-            # Longer ones may be padded with signs, which are all alike.
+            # A longer value may be padded with bytes that only repeat the sign.
             self._check_each(cursor, rows, starts, lengths, np.flatnonzero(too_long), words)
         return found
 
@@ -257,7 +264,7 @@ class DecimalNode:
         which: np.ndarray,
         words: np.ndarray,
     ) -> None:
-        """``words``: the column's own memory."""
+        """Check the range of single values. ``words`` is the column's own memory."""
         highest = 10**self.type.precision
         for at in which:
             data = cursor.data[starts[at] : starts[at] + lengths[at]].tobytes()
@@ -269,7 +276,7 @@ class DecimalNode:
 
 @dataclass(frozen=True, slots=True)
 class Enum:
-    """``symbols``: what each number of the writer is to the reader; None for one that it has not."""
+    """An enum. ``symbols`` maps the writer's numbers to the reader's symbols, None for an unknown one."""
 
     symbols: Sequence[str | None]
     names: Sequence[str]
@@ -288,7 +295,7 @@ class Enum:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """The default of a field that the writer did not have: takes no bytes."""
+    """The default of a field that the writer's schema lacks; it takes no bytes."""
 
     value: pa.Scalar
 
@@ -298,7 +305,7 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """What the reader can't read, of writers that have it in one branch of a union."""
+    """A branch of the writer's union that the reader can't read; every row with it is bad."""
 
     type: pa.DataType
     reason: str
@@ -310,8 +317,11 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """``written``: the fields in the writer's order, with the reader's place or None; ``absent``: the others.
-    ``type`` None where it is skipped."""
+    """A record.
+
+    ``written`` has the fields in the writer's order, each with its place in the reader's record or None.
+    ``absent`` has the reader's other fields. ``type`` is None if the record is skipped.
+    """
 
     type: pa.StructType | None
     written: Sequence[tuple[int | None, Node]]
@@ -333,7 +343,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A value as one branch of a union that is a struct of its branches."""
+    """A value as one branch of a union that is read as a struct of its branches."""
 
     type: pa.StructType
     place: int
@@ -349,7 +359,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Union:
-    """The writer's branches, each read into the one type that the reader has for all; None where skipped."""
+    """The writer's branches, each read into the reader's type; ``type`` is None if the union is skipped."""
 
     type: pa.DataType | None
     branches: Sequence[Node]
@@ -376,9 +386,9 @@ class Union:
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """The size of an array's element that is known before it is read: a number of bytes, or of varints.
+    """The size of array elements whose size is known before reading: a number of bytes, or of varints.
 
-    ``branch`` is the first byte of an element that is not null, in a union with null; the size includes it.
+    ``branch`` is the first byte of a non-null element in a union with null; the size includes it.
     """
 
     bytes: int = 0
@@ -386,8 +396,9 @@ class Extent:
     branch: int | None = None
 
     def ends(self, data: np.ndarray, at: int, end: int, count: int) -> np.ndarray | None:
-        """Return the ends of ``count`` elements from ``at`` on, fewer if the data ends before; None where
-        some are of the other branch.
+        """Return the ends of ``count`` elements from ``at`` on, or fewer if the data ends before.
+
+        Returns None if some elements have the other branch.
         """
         if self.bytes:
             ends = at + self.bytes * np.arange(1, min(count, (end - at) // self.bytes) + 1)
@@ -402,7 +413,7 @@ class Extent:
 
 
 class _Block(NamedTuple):
-    """The elements of array blocks: the place of each one's row, and a cursor whose rows are the elements."""
+    """The elements of array blocks: the index of each one's row, and a cursor with one row per element."""
 
     places: np.ndarray
     cursor: Cursor
@@ -410,7 +421,7 @@ class _Block(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Repeated:
-    """An array, or with ``is_map`` a map, in blocks; ``type`` None where it is skipped."""
+    """An array, or a map if ``is_map``, in blocks; ``type`` is None if it is skipped."""
 
     type: pa.DataType | None
     item: Node
@@ -441,13 +452,15 @@ class Repeated:
         if not self.is_map:
             return pa.ListArray.from_arrays(pa.array(bounds), values, type=self.type)
         names = pa.concat_arrays(keys).take(pa.array(order))
-        if names.null_count:  # of rows that are bad: a map's keys are never null
+        if names.null_count:  # only in bad rows: a map's keys are never null
             names = pc.fill_null(names, "")
         return pa.MapArray.from_arrays(pa.array(bounds), names, values, type=self.type)
 
     def _elements(self, cursor: Cursor, rows: np.ndarray) -> Iterator[tuple[np.ndarray, Cursor, np.ndarray]]:
-        """Which rows have a next element, and what it is read by: block by block, and in a block one by one;
-        or all of a block at once, where few rows have many and it is known where they end.
+        """Yield the next elements: the indexes of their rows, the cursor to read with, and the cursor's rows.
+
+        Blocks are read one element at a time. If few rows have many elements and the ends of these are known,
+        all elements of a block are read at once.
         """
         active = np.arange(len(rows))
         seen = np.zeros(len(rows), np.int64)
@@ -455,7 +468,8 @@ class Repeated:
             counts = cursor.long(rows[active], "a count")
             sized = np.flatnonzero(counts < 0)
             if len(sized):
-                cursor.long(rows[active[sized]], "a size")  # of the block in bytes, for those who skip
+                # the block's size in bytes, for readers that skip it
+                cursor.long(rows[active[sized]], "a size")
                 counts[sized] = np.where(counts[sized] == -(2**63), 2**63 - 1, -counts[sized])
             left = cursor.end[rows[active]] - cursor.at[rows[active]]
             if self.is_empty:
@@ -484,7 +498,7 @@ class Repeated:
     def _block(
         self, cursor: Cursor, rows: np.ndarray, active: np.ndarray, counts: np.ndarray
     ) -> _Block | None:
-        """Read past the next blocks and return their elements; None if their ends are not known."""
+        """Move past the next blocks and return their elements; None if their ends are not known."""
         if self.extent is None:
             return None
         ends: list[np.ndarray] = []
@@ -511,7 +525,7 @@ class Repeated:
 
 @dataclass(slots=True)
 class Again:
-    """A type inside itself, of what is skipped: ``node`` is set when all of it is known."""
+    """A recursive type in skipped data; ``node`` is set once the type is complete."""
 
     node: Node | None = None
 

@@ -1,7 +1,7 @@
-"""How data that one Avro schema wrote is read by another one: Avro's rules of schema resolution, as nodes.
+"""Read the data of one Avro schema by another one: Avro's rules of schema resolution, built as nodes.
 
-What can't be read is an error at once where no datum could be read (`Unreadable`), and else of the rows alone
-that have it: a branch of a union, a symbol of an enum.
+If no datum can be read, building fails at once (`Unreadable`). Otherwise only rows with an
+unreadable branch of a union or symbol of an enum are bad.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ _FLOATS: Final = {"float": "<f4", "double": "<f8"}
 
 
 class Unreadable(ValueError):
-    """No datum of the writer's schema can be read by the reader's; says where and why."""
+    """No datum of the writer's schema can be read by the reader's; the message says where and why."""
 
 
 class Projection:
-    """Reads columns of what ``writer`` wrote as ``reader`` sees it. Raises Unreadable, ConfigError."""
+    """A reader of columns written with ``writer`` as ``reader``. Raises Unreadable or ConfigError."""
 
     def __init__(self, writer: Type, reader: Type) -> None:
         self.type = arrow_type(reader)
         self._node = _Plan().node(writer, reader, "")
 
     def read(self, data: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> Decoded:
-        """One datum from each start on: starts rise."""
+        """Read one datum at each start; starts are ascending."""
         cursor = Cursor(padded(data), starts, starts + lengths)
         rows = np.arange(len(starts))
         found = self._node.read(cursor, rows)
@@ -114,7 +114,7 @@ class _Plan:
         return reading.Record(arrow_type(reader), written, absent)
 
     def _written_union(self, writer: Type, reader: Type, path: str) -> Node:
-        """A branch that can't be read is bad in the rows that have it; one at least can be."""
+        """Read a union of the writer. At least one branch must be readable; rows with another one are bad."""
         kind = arrow_type(reader)
         branches: list[Node] = []
         problems: list[str] = []
@@ -150,7 +150,7 @@ class _Plan:
         )
 
     def skip(self, writer: Type) -> Node:
-        """Read and forgotten: also what no column can hold."""
+        """Build a node that skips a value, even if no column can hold it."""
         match writer.kind:
             case "null":
                 return reading.Nothing(pa.null())
@@ -208,7 +208,7 @@ def _simple(writer: Type, reader: Type, path: str) -> Node:
 
 
 def _time_factor(writer: Type, reader: Type, path: str) -> int:
-    """Times are read as what they were written as, in the reader's unit."""
+    """Return the factor from the writer's time unit to the reader's. Raises Unreadable if types differ."""
     wrote, reads = logical(writer), logical(reader)
     is_time = "timestamp" in reads
     if is_time and "timestamp" in wrote and wrote.startswith("local") == reads.startswith("local"):
@@ -219,7 +219,7 @@ def _time_factor(writer: Type, reader: Type, path: str) -> int:
 
 
 def _widened(node: Node, kind: pa.DataType) -> Node:
-    """A branch of a union that is one number for several, in the type of all."""
+    """Return a branch of a numeric union with the type of the whole union."""
     if isinstance(node, reading.Whole) and node.type != kind:
         return reading.Whole(kind, node.bits, node.factor)
     if isinstance(node, reading.Float) and node.type != kind:
@@ -244,7 +244,7 @@ def _default(field: Field, path: str) -> reading.Constant:
 
 
 def _match(writer: Type, reader: Type) -> bool:
-    """Whether a type may be read as another, not looking into it. Names count without their spaces."""
+    """Whether a type may be read as another, without comparing their parts. Namespaces are ignored."""
     match writer.kind:
         case "record" | "enum" | "fixed":
             if reader.kind != writer.kind or reader.size != writer.size:
@@ -257,7 +257,7 @@ def _match(writer: Type, reader: Type) -> bool:
 
 
 def _by_likeness(writer: Type, branches: list[Type]) -> list[int]:
-    """The places of branches: the writer's own type first, then those that it may be promoted to."""
+    """Return the indexes of branches: the writer's own type first, then types that it may be promoted to."""
 
     def distance(place: int) -> int:
         branch = branches[place]
@@ -276,7 +276,7 @@ def _may_be_empty(of: Type, inside: tuple[Type, ...] = ()) -> bool:
 
 
 def _extent(of: Type, inside: tuple[Type, ...] = ()) -> Extent | None:
-    """Return the size of a datum of this type, or None if it has to be read for that."""
+    """Return the size of a datum of this type, or None if only reading it tells the size."""
     match of.kind:
         case "int" | "long" | "enum":
             return Extent(varints=1)

@@ -1,6 +1,6 @@
-"""Columns to Avro data, all rows of a batch field by field: the bytes of each field, then joined row by row.
+"""Write columns as Avro data field by field: encode each field of all rows, then join the bytes row by row.
 
-`schema_of` says which schema a column has that nobody gave one; `Writer` writes columns as a schema says.
+`schema_of` derives the schema of a column that was given none; `Writer` writes columns with a schema.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ _SIMPLE: Final = {
     "binary": "bytes",
     "large_binary": "bytes",
 }
-# Branches that hold what others beside them do, where a union is one type as a column.
+# Kinds of branches that can hold the values of the other branches, if a union becomes one column type.
 _WIDE: Final = ("long", "double", "string", "bytes")
 _END: Final = constant(b"\0")
 
 
 def schema_of(kind: pa.DataType, name: str) -> Any:
-    """The Avro schema of a column, every field nullable: what Spark's own types say. Raises ConfigError."""
+    """Derive an Avro schema from a type; all fields are nullable, as in Spark. Raises ConfigError."""
     return _schema(kind, name, "")
 
 
@@ -92,14 +92,14 @@ def _schema(kind: pa.DataType, name: str, path: str) -> Any:
 
 
 class Writer:
-    """Writes columns of ``kind`` as ``schema`` says. Raises ConfigError where they don't fit."""
+    """A writer of columns of ``kind`` with ``schema``. Raises ConfigError if they don't fit."""
 
     def __init__(self, schema: Type, kind: pa.DataType) -> None:
-        arrow_type(schema)  # refuses what contains itself
+        arrow_type(schema)  # refuses recursive types
         self._encode = _encoder(schema, kind, "")
 
     def write(self, column: pa.Array) -> pa.BinaryArray:
-        """Every row, none of them null, as Avro data. Raises Unwritable."""
+        """Encode all rows, none of which may be null, as Avro data. Raises Unwritable."""
         return self._encode(column)
 
 
@@ -117,7 +117,7 @@ def _encoder(schema: Type, kind: pa.DataType, path: str) -> _Encode:
 
 
 def _union(schema: Type, kind: pa.DataType, path: str) -> _Encode:
-    """Which branch, then the value."""
+    """Encode the index of the branch, then the value."""
     encode = _members(schema, kind, path) if is_spread(schema) else _widest(schema, kind, path)
     nulls = [at for at, each in enumerate(schema.items) if each.kind == "null"]
 
@@ -136,7 +136,7 @@ def _union(schema: Type, kind: pa.DataType, path: str) -> _Encode:
 
 
 def _widest(schema: Type, kind: pa.DataType, path: str) -> _Encode:
-    """Of branches that are read as one type: the one that holds what the others do."""
+    """Encode with the widest branch, as all branches are read as one type."""
     others = [at for at, each in enumerate(schema.items) if each.kind != "null"]
     place = next((at for at in others if schema.items[at].kind in _WIDE), others[-1])
     encode = _encoder(schema.items[place], kind, path)
@@ -145,7 +145,7 @@ def _widest(schema: Type, kind: pa.DataType, path: str) -> _Encode:
 
 
 def _members(schema: Type, kind: pa.DataType, path: str) -> _Encode:
-    """Of a struct with a field for each branch, as it is read: the one that is not null."""
+    """Encode a struct with one field for each branch of the union, of which exactly one is not null."""
     others = [(at, each) for at, each in enumerate(schema.items) if each.kind != "null"]
     named = {member(number): (place, of) for number, (place, of) in enumerate(others)}
     if not pa.types.is_struct(kind) or not {field.name for field in kind} <= named.keys():
@@ -208,7 +208,8 @@ def _simple(schema: Type, kind: pa.DataType, path: str, wrong: ConfigError) -> _
         case "long" if "timestamp" in name and pa.types.is_timestamp(kind):
             made = pa.timestamp("us", kind.tz)
             us_per_unit = 1000 if name.endswith("millis") else 1
-            return lambda column: _longs(  # the moment's own millisecond, also before 1970
+            # Floor division keeps the right millisecond before 1970 too.
+            return lambda column: _longs(
                 column.cast(made).cast(pa.int64()).to_numpy(zero_copy_only=False) // us_per_unit
             )
         case "int" | "long" if not name and pa.types.is_integer(kind):
@@ -236,7 +237,7 @@ def _simple(schema: Type, kind: pa.DataType, path: str, wrong: ConfigError) -> _
 
 
 def _record(schema: Type, kind: pa.StructType, path: str) -> _Encode:
-    """Fields by name; one that the column lacks is written as null."""
+    """Encode fields by name; a field that the column lacks is written as null."""
     given = {field.name: at for at, field in enumerate(kind)}
     if unknown := sorted(given.keys() - {field.name for field in schema.fields}):
         raise ConfigError(f"{told_at(f'{path}.{unknown[0]}')} is in the column, but not in the schema")
@@ -283,7 +284,7 @@ def _map(encode: _Encode) -> _Encode:
 
 
 def _blocks(column: pa.ListArray | pa.MapArray, encode: _Encode, values: pa.Array) -> pa.BinaryArray:
-    """One block for what a row has, and the end."""
+    """Encode the items of each row as one block, followed by the end marker."""
     offsets, items = list_items(column, values)
     counts = np.diff(offsets)
     whole = joined(_longs(counts), grouped(encode(items), offsets), _END)

@@ -1,1 +1,1 @@
-"""Columns of CSV lines to Arrow and back."""
+"""Convert columns of CSV lines to Arrow and back; only code specific to CSV belongs here."""

@@ -1,7 +1,7 @@
-"""Columns of CSV to columns of structs: one line a value, its fields in the order of the schema.
+"""Read columns of CSV into columns of structs: each value is one line, with fields in the schema's order.
 
-Arrow's parser reads all lines of a column at once. As it tells which line is bad by failing, bad ones are
-found by halves, where there are some.
+Arrow's parser reads all lines of a column at once. If a line is bad it only fails, without saying which, so
+bad lines are found by bisection.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _BYTE_ORDER_MARK: Final = "\ufeff".encode()
 
 @dataclass(frozen=True, slots=True)
 class Csv:
-    """Fields are separated by commas and may be quoted; one that is empty and not quoted is null."""
+    """The CSV format: fields are separated by commas and may be quoted; an empty unquoted field is null."""
 
     type: pa.StructType
     name: str = "csv"
@@ -66,17 +66,17 @@ class Csv:
             pieces.append(pa.nulls(1, self.type))
 
     def _parse(self, lines: pa.BinaryArray) -> pa.Array:
-        """All lines, each one valid. Raises ArrowInvalid."""
-        lines.cast(pa.string())  # the parser does not look at texts that no column takes
+        """Parse lines that must all be valid. Raises ArrowInvalid."""
+        lines.cast(pa.string())  # the parser does not validate texts outside the columns
         if _has_line_end(lines):
             raise pa.ArrowInvalid("there is an end of line in it")
         if pc.any(pc.equal(pc.binary_length(lines), 0)).as_py() and self.type.num_fields > 1:
             raise pa.ArrowInvalid("it is empty")
         if len(lines) > 1 and pc.any(_odd_quotes(lines)).as_py():
-            raise pa.ArrowInvalid("a quote is not closed")  # and would take in the next line
+            raise pa.ArrowInvalid("a quote is not closed")  # it would include the next line
         together = pa.ListArray.from_arrays(pa.array([0, len(lines)], pa.int32()), lines)
         text = pc.binary_join(together, b"\n")[0].as_py() + b"\n"
-        if text.startswith(_BYTE_ORDER_MARK):  # the parser takes one off, of the first line alone
+        if text.startswith(_BYTE_ORDER_MARK):  # the parser removes a mark from the first line only
             text = _BYTE_ORDER_MARK + text
         table = pcsv.read_csv(
             pa.BufferReader(text),
@@ -96,7 +96,7 @@ class Csv:
         columns = [table.column(at).combine_chunks() for at in range(self.type.num_fields)]
         arrays = [pa.concat_arrays(c.chunks) if isinstance(c, pa.ChunkedArray) else c for c in columns]
         if any(pa.types.is_string(each.type) and _has_line_end(each) for each in arrays):
-            raise pa.ArrowInvalid("a quote is not closed")  # the line's own end came into the text
+            raise pa.ArrowInvalid("a quote is not closed")  # the text contains the end of its line
         return pa.StructArray.from_arrays(arrays, fields=list(self.type))
 
 

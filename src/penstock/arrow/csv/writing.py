@@ -1,4 +1,4 @@
-"""Columns of structs to lines of CSV: what `reading` reads."""
+"""Write columns of structs as lines of CSV, which `reading` can read."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from penstock.client.settings import ConfigError
 
 
 def lines_of(part: str, kind: pa.DataType) -> Callable[[pa.Array], pa.Array]:
-    """Texts stand in quotes, so that one that is empty is none that is null. Raises ConfigError for what CSV
-    does not hold.
+    """Return an encoder of structs. Raises ConfigError for types that CSV can't represent.
+
+    Texts are quoted, so that an empty text differs from null.
     """
     if not pa.types.is_struct(kind) or any(
         pa.types.is_nested(f.type) or pa.types.is_binary(f.type) for f in kind

@@ -1,5 +1,5 @@
-"""Columns of JSON documents to Arrow and back.
+"""Convert columns of JSON documents to Arrow and back; only code specific to JSON belongs here.
 
-`reading` reads documents of a type, mostly `at_once` by Arrow's parser; `times` are texts in them; `mapping`
-says which column a JSON Schema is; `writing` writes columns, and says which schema they have.
+`reading` reads documents into a type, mostly `at_once` with Arrow's parser. `times` parses times in them.
+`mapping` determines the column of a JSON Schema. `writing` writes columns and derives their schemas.
 """

@@ -1,10 +1,10 @@
-"""JSON documents by Arrow's own parser, all of a column at once: what `reading` does where they are all good.
+"""Parse all JSON documents of a column at once with Arrow's parser, for `reading`.
 
-The parser takes a text of documents one after the other and tells which row is bad only by failing. So each
-document is wrapped as ``{"v":…}``: no damaged document can then swallow its neighbour or count for two rows,
-since between the wrappers stands ``}{``, which is valid between documents and nowhere else. What could still
-pass is a document followed by members of its own, ``1,"w":2``: that would be an error as ``{"v":[…]}``, so
-those that may be such are parsed once more so.
+The parser takes a text of consecutive documents, and if a row is bad it only fails. So each document is
+wrapped as ``{"v":…}``: then no damaged document can swallow its neighbour or count as two rows, because
+``}{`` stands between the wrappers, which is valid between documents and nowhere else. One error could still
+pass: a document followed by members of its own, ``1,"w":2``. It would fail as ``{"v":[…]}``, so documents
+that may have this form are parsed once more in that wrapper.
 """
 
 from __future__ import annotations
@@ -21,17 +21,18 @@ from penstock.arrow.json.times import timestamps
 from penstock.client.settings import ConfigError
 
 _OPEN: Final = b'{"v":'
-_MARK: Final = b'{"v":true,"w":'  # the document itself is parsed and left out
+_MARK: Final = b'{"v":true,"w":'  # the document itself is parsed and ignored
 _AFTER_AN_OBJECT: Final = r"\}\s*,\s*\""
-# What Arrow's parser alone takes for numbers: where it may be, then what it is outside strings. (Two
-# patterns, as those that begin with letters are found three times as fast.)
+# Texts that only Arrow's parser accepts as numbers: first where they may be, then their exact form outside
+# strings. There are two patterns of the first kind, as those that begin with letters match three times as
+# fast.
 _MAY_BE_NO_NUMBER: Final = (r"Inf(?:[\s,\]}]|$)", r"-NaN")
 _NO_NUMBER: Final = re.compile(rb"Inf(?!inity)|-NaN")
 _STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*"')
 
 
 def refuse_unreadable(kind: pa.DataType, path: str = "") -> None:
-    """Raise ConfigError for types that JSON has no one form for."""
+    """Raise ConfigError for types that have no unique form in JSON."""
     if pa.types.is_struct(kind):
         for field in kind:
             refuse_unreadable(field.type, f"{path}.{field.name}".lstrip("."))
@@ -54,8 +55,10 @@ def refuse_unreadable(kind: pa.DataType, path: str = "") -> None:
 
 
 def parsed_type(kind: pa.DataType, *, with_times: bool = False) -> pa.DataType:
-    """The type to parse as: the parser takes dates for numbers and no time that is finer than its column, so
-    they are made of texts afterwards; ``with_times``: dates alone.
+    """Return the type to parse a column as.
+
+    The parser reads dates as numbers and accepts no time finer than its column's unit, so both are parsed as
+    texts and converted afterwards. With ``with_times`` only dates are.
     """
     if pa.types.is_date(kind) or (pa.types.is_timestamp(kind) and not with_times):
         return pa.string()
@@ -71,12 +74,13 @@ def parsed_type(kind: pa.DataType, *, with_times: bool = False) -> pa.DataType:
 
 
 def parse(documents: pa.BinaryArray, kind: pa.StructType | None) -> pa.Array:
-    """All documents, each one there and valid, as the type or with none as marks. Raises ArrowInvalid; a
-    document that is ``null`` is null.
+    """Parse documents of which none may be null or invalid. Raises ArrowInvalid.
+
+    They become values of the type, or marks if it is None. A document ``null`` becomes null.
     """
     if not len(documents):
         return pa.array([], pa.bool_() if kind is None else kind)
-    documents.cast(pa.string())  # the parser does not look whether it is UTF-8
+    documents.cast(pa.string())  # the parser does not check for valid UTF-8
     if kind is None:
         _parse_wrapped(documents, _MARK, b"}", pa.bool_())
         parsed = _parse_wrapped(documents, _MARK + b"[", b"]}", pa.bool_())
@@ -90,7 +94,10 @@ def parse(documents: pa.BinaryArray, kind: pa.StructType | None) -> pa.Array:
 
 
 def _parse_typed(documents: pa.BinaryArray, kind: pa.StructType) -> pa.Array:
-    """Times by the parser, which is faster at it, where it knows all of them. Raises ArrowInvalid."""
+    """Parse documents as the type, with times by the parser if it accepts all of them. Raises ArrowInvalid.
+
+    The parser is faster at times than the conversion from texts.
+    """
     texts, times = parsed_type(kind), parsed_type(kind, with_times=True)
     if times != texts:
         with suppress(pa.ArrowInvalid):
@@ -103,7 +110,7 @@ def typed(parsed: pa.Array, kind: pa.DataType) -> pa.Array:
     if parsed.type == kind:
         return parsed
     if pa.types.is_struct(kind):
-        # Flattened, what is inside a null is null.
+        # After flattening, the fields of a null are null.
         parts = [typed(part, field.type) for part, field in zip(parsed.flatten(), kind, strict=True)]
         return pa.StructArray.from_arrays(parts, fields=list(kind), mask=parsed.is_null())
     if pa.types.is_list(kind):
@@ -125,13 +132,13 @@ def _refuse_what_is_no_number(documents: pa.BinaryArray) -> None:
 
 
 def _parse_wrapped(documents: pa.BinaryArray, opening: bytes, closing: bytes, kind: pa.DataType) -> pa.Array:
-    """The first member of each wrapper, as ``kind``. Raises ArrowInvalid."""
+    """Parse the documents in wrappers and return the first members as ``kind``. Raises ArrowInvalid."""
     together = pa.ListArray.from_arrays(pa.array([0, len(documents)], pa.int32()), documents)
     body = pc.binary_join(together, closing + b"\n" + opening)[0].as_buffer()
     text = b"".join((opening, body, closing))
     table = pj.read_json(
         pa.BufferReader(text),
-        # One block: between blocks it would be cut at line ends, which documents may have inside.
+        # One block, because several would be cut at line ends, which documents may contain.
         read_options=pj.ReadOptions(use_threads=False, block_size=len(text) + 1),
         parse_options=pj.ParseOptions(
             explicit_schema=pa.schema([("v", kind)]), unexpected_field_behavior="ignore"

@@ -1,4 +1,4 @@
-"""Which column a JSON Schema is."""
+"""Map JSON Schemas to column types."""
 
 from __future__ import annotations
 
@@ -32,8 +32,9 @@ _REMARKS: Final = {"title", "description", "$comment"}
 
 
 def column_of(schema: JsonSchema) -> tuple[pa.DataType, frozenset[str]]:
-    """The column of a schema, and the paths in it of what may be anything and is left as JSON text. Raises
-    ConfigError.
+    """Return the column type of a schema, and the paths of parts that may be anything. Raises ConfigError.
+
+    Parts that may be anything are kept as JSON text.
     """
     document = read(schema.canonical())
     mapping = _Mapping(document)
@@ -45,8 +46,10 @@ def column_of(schema: JsonSchema) -> tuple[pa.DataType, frozenset[str]]:
 
 
 def refuse_unfit(kind: pa.DataType, wanted: pa.DataType, texts: frozenset[str], path: str = "") -> None:
-    """Raise ConfigError where documents of a column don't fit a schema's: ``wanted`` and ``texts`` are what
-    `column_of` says of that. What the schema does not name may be there.
+    """Raise ConfigError if documents of a column don't fit a schema.
+
+    ``wanted`` and ``texts`` are the results of `column_of` for the schema. Fields that the schema does not
+    name are allowed.
     """
     if path in texts:
         return
@@ -67,7 +70,7 @@ def refuse_unfit(kind: pa.DataType, wanted: pa.DataType, texts: frozenset[str], 
 
 
 def _is_written_as(kind: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether simple values are written as the schema has them."""
+    """Whether simple values of the column are written as the schema requires."""
     if pa.types.is_nested(kind) or pa.types.is_nested(wanted):
         return False
     if pa.types.is_boolean(wanted) or pa.types.is_integer(wanted):
@@ -76,13 +79,13 @@ def _is_written_as(kind: pa.DataType, wanted: pa.DataType) -> bool:
         )
     if pa.types.is_floating(wanted):
         return bool(pa.types.is_floating(kind) or pa.types.is_integer(kind))
-    if pa.types.is_string(wanted):  # times, decimals and binary are texts as well
+    if pa.types.is_string(wanted):  # times, decimals and binary are texts too
         return not (pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind))
     return bool(kind.id == wanted.id or pa.types.is_string(kind))
 
 
 class _Place(NamedTuple):
-    """A part of a schema, and what its references are relative to."""
+    """A part of a schema, and the resolver for its references."""
 
     schema: JsonValue
     resolver: Resolver[JsonValue]
@@ -109,7 +112,7 @@ class _Mapping:
         self.texts: set[str] = set()
 
     def type(self, place: _Place, path: str, inside: tuple[int, ...]) -> pa.DataType | None:
-        """None: anything."""
+        """Return the column type of a part, or None if it may be anything."""
         if not isinstance(place.schema, dict):
             return None
         place, inside = self._entered(place, path, inside)
@@ -129,7 +132,7 @@ class _Mapping:
         return self._of_kind(str(kinds[0]), merged, path, inside) if len(kinds) == 1 else None
 
     def _entered(self, place: _Place, path: str, inside: tuple[int, ...]) -> tuple[_Place, tuple[int, ...]]:
-        """Follow references until one leads to a schema. Raises ConfigError."""
+        """Follow references until one leads to a schema. Raises ConfigError for cycles and missing ones."""
         while True:
             schema = place.schema
             if id(schema) in inside or len(inside) > _LENGTH_MAX:
@@ -141,7 +144,7 @@ class _Mapping:
             if not isinstance(schema, dict):
                 return place, inside
             resolver = place.resolver
-            if schema is not self._document:  # whose own id its resolver knows
+            if schema is not self._document:  # its resolver already knows its id
                 resolver = within(self._draft, schema, resolver)
             if "$ref" not in schema:
                 return _Place(schema, resolver), inside
@@ -154,7 +157,7 @@ class _Mapping:
             place = _Place(found.contents, found.resolver)
 
     def _merged(self, place: _Place, path: str, inside: tuple[int, ...]) -> _Merged:
-        """Merge the parts of ``allOf``: properties are united, of other keywords the first one counts."""
+        """Merge the parts of ``allOf``: all properties, and the first of each other keyword."""
         schema = place.schema
         if not isinstance(schema, dict):
             return _Merged({}, {})
@@ -201,7 +204,7 @@ class _Mapping:
 
 
 def _kinds_of_values(merged: _Merged) -> list[str]:
-    """Of a schema that names values and no type."""
+    """Return the types of the values in a schema that names values but no type."""
     values = merged.get("enum")
     if values is None and "const" in merged.keywords:
         values = [merged.get("const")]

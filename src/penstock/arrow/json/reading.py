@@ -1,9 +1,9 @@
-"""Columns of JSON documents: read at once where all are good, and else one by one.
+"""Read columns of JSON documents: all at once if they are good, else one by one.
 
-Arrow's parser reads objects, arrays, texts and numbers. Maps, and what may be of several types (left as JSON
-text), it does not know: such columns are read one by one. So are rows around one that it refuses: it tells
-which it is only by failing, and knows no whole number that is written 1.0. What a row is read as does not
-depend on its neighbours.
+Arrow's parser reads objects, arrays, texts and numbers. It supports neither maps nor values of several types
+(kept as JSON text), so columns with these are read one by one. So are the rows around one that it refuses,
+because it does not say which one that is, and because it does not accept 1.0 as a whole number. How a row is
+read does not depend on its neighbours.
 """
 
 from __future__ import annotations
@@ -28,30 +28,34 @@ from penstock.client.settings import ConfigError
 JsonValue: TypeAlias = Any
 _NAMES: Final = {dict: "an object", list: "an array", bool: "a boolean", str: "a text", type(None): "null"}
 _WHOLE_END: Final = 2.0**64
-_DIGITS_MAX: Final = 100  # of a decimal: more than a column holds, where an exponent may say a billion
+# Limit on a decimal's digits, more than a column holds; an exponent could ask for a billion.
+_DIGITS_MAX: Final = 100
 _DECIMAL: Final = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _SHOWN_LETTERS: Final = 80
-_DEPTH_MIN: Final = 200  # Python's parser goes deeper, how much depends on who calls it
+_DEPTH_MIN: Final = 200  # Python's parser goes deeper; how deep depends on the caller's stack
 _UNREADABLE: Final = (ValueError, RecursionError, OverflowError, pa.ArrowException)
-# Size of the pieces that are read at once where Arrow's parser fails on the whole.
+# Size of the pieces that are read at once after Arrow's parser failed on the whole.
 _ROWS_MIN: Final = 256
 
 
 class _Real(float):
-    """A number as it is written: a double does not say all of it."""
+    """A number with its text, which a double may not represent exactly."""
 
     text: str
 
 
 class _Doubled(dict[str, JsonValue]):
-    """An object in which names are twice."""
+    """An object in which some names occur twice."""
 
     names: set[str]
 
 
 @dataclass(frozen=True, slots=True)
 class Json:
-    """One JSON object a value, read into a struct: fields without a value are null, unknown ones left out."""
+    """A format of one JSON object for each value, read into a struct.
+
+    Fields without a value are null, unknown fields are left out.
+    """
 
     type: pa.StructType
     name: str = "json"
@@ -68,7 +72,7 @@ class Json:
 
 @dataclass(frozen=True, slots=True)
 class JsonText:
-    """One JSON document of any kind a value, checked and left as text."""
+    """A format of one JSON document of any kind for each value, checked and kept as text."""
 
     name: str = "json"
     is_slow: bool = True
@@ -82,13 +86,16 @@ class JsonText:
         return Decoded(pc.if_else(checked.array.is_valid(), column, None).cast(pa.string()), checked.bad)
 
     def _check(self, documents: pa.BinaryArray) -> Decoded:
-        """A mark for each that is JSON."""
+        """Return a mark for each document that is valid JSON."""
         return _by_pieces(documents, lambda piece: parse(piece, None), _marks)
 
 
 @dataclass(frozen=True, slots=True)
 class JsonColumn:
-    """``type``: the column's. ``texts``: paths of what may be anything, and is left as JSON text."""
+    """The format of a JSON Schema's column.
+
+    ``type`` is the column's. ``texts`` are the paths of parts that may be anything and are kept as JSON text.
+    """
 
     type: pa.DataType
     texts: frozenset[str]
@@ -115,7 +122,7 @@ class JsonColumn:
                 found.append(None)
         try:
             return Decoded(self._column(found), bad)
-        except _UNREADABLE:  # a number that is out of range, or text that is none
+        except _UNREADABLE:  # a number out of range, or an invalid text
             for row, made in enumerate(found):
                 try:
                     self._column([made])
@@ -128,7 +135,7 @@ class JsonColumn:
         return typed(pa.array(found, parsed_type(self.type)), self.type)
 
     def _value(self, given: JsonValue, kind: pa.DataType, path: str) -> Any:
-        """As `parsed_type` has it."""
+        """Convert a parsed value to the form of `parsed_type`."""
         if path in self.texts:
             return None if given is None else _text(given)
         if given is None:
@@ -199,12 +206,12 @@ def _may_be_deep(document: bytes) -> bool:
 
 
 def _marks(documents: pa.BinaryArray) -> Decoded:
-    """True for what is JSON; numbers have to be doubles, and text UTF-8."""
+    """Return True for valid documents; numbers must fit a double, and text must be UTF-8."""
     bad: dict[int, str] = {}
     for row, document in enumerate(documents.to_pylist()):
         try:
             found = json.loads(document.decode(), parse_float=_finite, parse_int=_finite)
-            json.dumps(found, ensure_ascii=False).encode()  # half a surrogate pair is no text
+            json.dumps(found, ensure_ascii=False).encode()  # rejects half a surrogate pair
         except _UNREADABLE as problem:
             bad[row] = _told("JSON", document, problem)
     return Decoded(pa.array([None if row in bad else True for row in range(len(documents))], pa.bool_()), bad)
@@ -259,7 +266,7 @@ def _members(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
 
 
 def _text(given: JsonValue) -> str:
-    """The JSON of a value, without white space; numbers as they were written."""
+    """Return the JSON of a value, without white space; numbers keep their text."""
     match given:
         case dict():
             named = _object(given, "")
@@ -278,7 +285,7 @@ def _expect(given: JsonValue, kind: type, path: str) -> Any:
 
 
 def _object(given: JsonValue, path: str, wanted: Collection[str] | None = None) -> Mapping[str, JsonValue]:
-    """Return an object's members. Raises ValueError for a doubled name, one of ``wanted`` if given."""
+    """Return an object's members. Raises ValueError for a duplicate name, one of ``wanted`` if given."""
     if isinstance(given, _Doubled):
         for name in sorted(given.names):
             if wanted is None or name in wanted:

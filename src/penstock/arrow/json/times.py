@@ -1,4 +1,4 @@
-"""Times in JSON: texts of ISO 8601, a column of them at once."""
+"""Parse times in JSON, given as ISO 8601 texts, a column at once."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ _DIGITS: Final = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 
 
 def timestamps(texts: pa.StringArray, kind: pa.TimestampType) -> pa.TimestampArray:
-    """UTC where a text names no zone; what is finer than the column's unit is left out.
+    """Convert texts to timestamps. Raises ArrowInvalid for invalid texts.
 
-    Raises ArrowInvalid.
+    A text without a zone is UTC; digits finer than the column's unit are dropped.
     """
     zoned = pa.timestamp(kind.unit, kind.tz or "UTC")
     try:
         return texts.cast(zoned).cast(kind)
-    except pa.ArrowInvalid:  # Arrow wants all of a column to have a zone, and no digits that it can't keep
+    # Arrow requires a zone in all texts of a column, and refuses digits that it can't keep.
+    except pa.ArrowInvalid:
         finer = rf"(:\d\d\.\d{{{_DIGITS[kind.unit]}}})\d+"
         texts = pc.replace_substring_regex(texts, finer, r"\1")
     has_zone = pc.match_substring_regex(texts, _ZONE)

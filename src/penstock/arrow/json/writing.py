@@ -1,6 +1,6 @@
-"""Columns to JSON documents, all rows field by field, and the JSON Schema of them.
+"""Write columns as JSON documents, all rows field by field, and derive the JSON Schema of a column.
 
-Times are ISO 8601, decimals are texts, binary is base64.
+Times are written as ISO 8601, decimals as texts, binary as base64.
 """
 
 from __future__ import annotations
@@ -31,13 +31,16 @@ _ESCAPED: Final = r'["\\\x00-\x1f]'
 
 
 def documents_of(kind: pa.DataType) -> Callable[[pa.Array], pa.BinaryArray]:
-    """What writes columns of a type, each value a document. Raises ConfigError for one that has no form."""
+    """Return an encoder of columns, with one document for each value.
+
+    Raises ConfigError for unsupported types.
+    """
     encode = _encoder(kind, "")
     return lambda column: encode(column).cast(pa.binary())
 
 
 def _encoder(kind: pa.DataType, path: str) -> _Encode:
-    """Every value as JSON, null as well. Raises ConfigError; what it makes raises Unwritable."""
+    """Return an encoder of all values, including null. Raises ConfigError; the encoder raises Unwritable."""
     encode = _encoder_of_values(kind, path)
 
     def encoded(column: pa.Array) -> pa.StringArray:
@@ -48,7 +51,7 @@ def _encoder(kind: pa.DataType, path: str) -> _Encode:
 
 
 def _encoder_of_values(kind: pa.DataType, path: str) -> _Encode:
-    """What comes of a null counts for nothing."""
+    """Return an encoder whose results for nulls are ignored."""
     if pa.types.is_struct(kind):
         return _struct(kind, path)
     if pa.types.is_list(kind):
@@ -114,7 +117,7 @@ def _map(kind: pa.MapType, path: str) -> _Encode:
 
 
 def _with_commas(items: pa.StringArray, offsets: np.ndarray) -> pa.StringArray:
-    """The items of each list, one after the other."""
+    """Join the items of each list with commas."""
     is_first = np.zeros(len(items), bool)
     is_first[(offsets[:-1] - offsets[0])[np.diff(offsets) > 0]] = True
     separated = _joined(pc.if_else(pa.array(is_first), "", ","), items)
@@ -158,12 +161,12 @@ def _joined(*parts: pa.Array | str) -> pa.StringArray:
 
 
 def schema_of(kind: pa.DataType, name: str) -> dict[str, Any]:
-    """The JSON Schema of what `documents_of` makes of a column."""
+    """Derive the JSON Schema of the documents that `documents_of` writes."""
     return {"$schema": "http://json-schema.org/draft-07/schema#", "title": name, **_json_type(kind)}
 
 
 def _json_type(kind: pa.DataType) -> dict[str, Any]:
-    """As it is written. Below the whole everything may be null."""
+    """Derive the schema of a type. Everything below the root may be null."""
     if pa.types.is_struct(kind):
         return {"type": "object", "properties": {f.name: _or_null(_json_type(f.type)) for f in kind}}
     if pa.types.is_map(kind):

@@ -1,6 +1,7 @@
-"""Columns of Protobuf messages to Arrow and back, as the Confluent serializers frame them.
+"""Convert columns of Protobuf messages to Arrow and back, with the framing of Confluent's serializers.
 
-`mapping` says which column a message is; `reading` reads messages, by `columns` or by Google's parser, which
-sees them as `parsing` has them; `writing` writes columns field by field, by a schema that was given or that
-`made_schema` made; `indexes` says which message of a file stands behind an id.
+`mapping` determines the column of a message. `reading` reads messages, by `columns` or by Google's parser
+with the descriptor of `parsing`. `writing` writes columns field by field, with a given schema or one of
+`made_schema`. `indexes` identifies the message of a file after the schema id. Only code specific to Protobuf
+belongs here.
 """

@@ -1,8 +1,8 @@
-"""Messages to columns, all rows at once: in each step the next field of every row, whichever it is, is read.
+"""Read messages as columns, all rows at once: each step reads the next field of every row, whichever it is.
 
-It reads what serializers write. Whatever else there is (damaged data, a message that comes twice and would be
-merged, a number that its column does not hold) makes a row odd: what is read of it counts for nothing, and
-Google's parser is asked, which knows the rest or says what is wrong.
+This reads what serializers write. Anything else marks a row as odd: damaged data, a message field that occurs
+twice and would be merged, a number that its column can't hold. The values read from an odd row are discarded,
+and Google's parser reads the row instead or reports the problem.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ F = FieldDescriptor
 _VARINT, _FIXED64, _LENGTH, _START, _END, _FIXED32 = range(6)
 _TAG_MIN, _TAG_END = 1 << 3, 1 << 32  # field numbers have 29 bits
 _PADDING: Final = 16
-# A step costs the same for one row as for a thousand: who has more fields is better read alone.
+# Limit on the fields of a message. A step costs the same for one row as for a thousand, so longer messages
+# are faster to read alone.
 _STEPS_MAX: Final = 1_000
 _FIXED: Final = {
     F.TYPE_DOUBLE: (_FIXED64, "<f8"),
@@ -49,11 +50,11 @@ _SECONDS_MAX: Final = (2**63 - 1) // 1_000_000 - 1
 
 
 class NotByColumns(Exception):
-    """The message has what is left to Google's parser."""
+    """The message has features that are left to Google's parser."""
 
 
 class _Values(NamedTuple):
-    """Values of one field: the row of each; its number, or where its bytes are, and how many."""
+    """Values of one field: the row of each; its number, or the start of its bytes; and its size in bytes."""
 
     rows: np.ndarray
     found: np.ndarray
@@ -64,7 +65,7 @@ class _Values(NamedTuple):
 
 
 class _Rows:
-    """Messages in one buffer, and which of them are odd."""
+    """Messages in one buffer, and the marks of odd ones."""
 
     def __init__(self, data: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> None:
         self.data = data
@@ -76,7 +77,7 @@ class _Rows:
         return len(self.starts)
 
     def scan(self, tags: frozenset[int], *, others_are_odd: bool = False) -> dict[int, _Values]:
-        """The values of all fields that have these tags, in the order of each row."""
+        """Return the values of all fields with these tags, in the order of each row."""
         at = self.starts.copy()
         found: dict[int, list[_Values]] = {}
         known = np.array(sorted(tags), np.uint64)
@@ -90,10 +91,11 @@ class _Rows:
                 break
             seen = self._varints(rows, at)
             is_known = np.isin(seen, known)
-            if not is_known.all():  # of what is passed over only the wire type counts
+            if not is_known.all():  # of a skipped field only the wire type matters
                 others = ~is_known
                 wrong = others & ((seen < _TAG_MIN) | (seen >= _TAG_END))
-                wrong |= others & np.isin(seen >> np.uint64(3), numbers)  # in another form than its field's
+                # a known field with another wire type
+                wrong |= others & np.isin(seen >> np.uint64(3), numbers)
                 self._leave(rows[others if others_are_odd else wrong], at)
                 seen[others] &= np.uint64(7)
             for tag in np.unique(seen).tolist():
@@ -144,17 +146,18 @@ _Field = Callable[[_Rows, dict[int, _Values]], pa.Array]
 
 
 class MessageColumns:
-    """Reads columns of a message. ``parsed`` is it as `parsing` has it: what its numbers are read as.
+    """A reader of a message's columns.
 
-    Raises NotByColumns.
+    ``parsed`` is the message as `parsing` describes it, which determines how numbers are read. Raises
+    NotByColumns.
     """
 
     def __init__(self, of: Descriptor, parsed: Descriptor, decimals: Decimals) -> None:
         self._read = _message(of, parsed, decimals)
 
     def read(self, data: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> tuple[pa.Array, np.ndarray]:
-        """The column, and which rows are odd; starts rise."""
-        padded = np.concatenate([data, np.zeros(_PADDING, np.uint8)])  # a number may be looked at at the end
+        """Return the column and the marks of odd rows; starts are ascending."""
+        padded = np.concatenate([data, np.zeros(_PADDING, np.uint8)])  # allows reading a number at the end
         rows = _Rows(padded, starts.astype(np.int64), (starts + lengths).astype(np.int64))
         return self._read(rows), rows.is_odd
 
@@ -181,7 +184,7 @@ def _message(of: Descriptor, parsed: Descriptor, decimals: Decimals) -> Callable
 
 
 def _whole(of: Descriptor, decimals: Decimals) -> Callable[[_Rows, list[pa.Array]], pa.Array]:
-    """What a message's fields make."""
+    """Return a function that combines the columns of a message's fields."""
     if of.full_name == TIMESTAMP:
         return _timestamps
     if of.full_name == DATE:
@@ -210,7 +213,7 @@ def _dates(rows: _Rows, columns: list[pa.Array]) -> pa.Array:
 
 
 def _refuse_two(rows: _Rows, members: Sequence[np.ndarray]) -> None:
-    """Of a oneof the last field counts that is set: who sets two has more to say."""
+    """Mark rows that set two fields of a oneof as odd; Google's parser lets the last one count."""
     if members:
         counts = np.bincount(np.concatenate(members), minlength=len(rows))
         rows.is_odd |= counts > 1
@@ -219,7 +222,10 @@ def _refuse_two(rows: _Rows, members: Sequence[np.ndarray]) -> None:
 def _field(
     field: FieldDescriptor, parsed: FieldDescriptor, decimals: Decimals, *, is_entrys: bool = False
 ) -> tuple[tuple[int, ...], _Field]:
-    """Its tags, and what makes its column. What is absent of a map's entry has its default."""
+    """Return a field's tags and a function that builds its column.
+
+    A field missing in a map's entry has its default.
+    """
     if field.type == F.TYPE_GROUP:
         raise NotByColumns
     if is_map(field):
@@ -275,7 +281,7 @@ def _lists(rows: _Rows, values: _Values | None, leaf: _Leaf, kind: pa.ListType) 
 
 
 def _grouped(rows: _Rows, values: _Values | None) -> tuple[pa.Array, _Values]:
-    """Values row by row, and where each row's begin."""
+    """Group values by row, and return the bounds of each row's group."""
     bounds = np.zeros(len(rows) + 1, np.int32)
     if values is None:
         nothing = np.empty(0, np.int64)
@@ -285,7 +291,7 @@ def _grouped(rows: _Rows, values: _Values | None) -> tuple[pa.Array, _Values]:
 
 
 def _unpacked(rows: _Rows, packed: _Values, parsed: FieldDescriptor) -> _Values:
-    """The numbers of chunks that hold many."""
+    """Split packed chunks into their numbers."""
     packed = packed.take(np.argsort(packed.rows, kind="stable"))
     if parsed.type in _FIXED:
         size = np.dtype(_FIXED[parsed.type][1]).itemsize
@@ -328,7 +334,7 @@ def _map(
         rows.is_odd[entries.rows[inner.is_odd]] = True
         codes = keys.dictionary_encode().indices.to_numpy(zero_copy_only=False)
         pairs = np.stack([entries.rows, codes])
-        if np.unique(pairs, axis=1).shape[1] < len(codes):  # the last of two with one key counts
+        if np.unique(pairs, axis=1).shape[1] < len(codes):  # the last of two entries with one key counts
             _, first, counts = np.unique(pairs, axis=1, return_index=True, return_counts=True)
             rows.is_odd[entries.rows[first[counts > 1]]] = True
         return pa.MapArray.from_arrays(offsets, keys, values, type=kind)
@@ -337,7 +343,7 @@ def _map(
 
 
 def _never_null(column: _Field, tags: tuple[int, ...]) -> _Field:
-    """An entry without its message has an empty one, which is Google's to make."""
+    """Leave entries without a message to Google's parser, which gives them an empty one."""
 
     def read(rows: _Rows, found: dict[int, _Values]) -> pa.Array:
         is_there = np.zeros(len(rows), bool)
@@ -351,7 +357,7 @@ def _never_null(column: _Field, tags: tuple[int, ...]) -> _Field:
 
 
 def _leaf(field: FieldDescriptor, parsed: FieldDescriptor, decimals: Decimals) -> _Leaf:
-    """What makes values a column, one each."""
+    """Return a function that converts values to a column, one each."""
     if field.type == F.TYPE_MESSAGE:
         return _messages(_message(field.message_type, parsed.message_type, decimals))
     if field.type in (F.TYPE_STRING, F.TYPE_BYTES):
@@ -407,7 +413,7 @@ def _signed(found: np.ndarray, parsed: FieldDescriptor) -> np.ndarray:
 
 
 def _numbers(rows: _Rows, values: _Values, found: np.ndarray, kind: pa.DataType) -> pa.Array:
-    """As a column of the kind; a row with a number that it does not hold is odd."""
+    """Convert numbers to a column; a row with a number that does not fit is odd."""
     if pa.types.is_decimal(kind):
         high = np.where(found < 0, -1, 0) if found.dtype.kind == "i" else np.zeros(len(found))
         words = np.stack([found.astype(np.int64), high.astype(np.int64)], axis=1)

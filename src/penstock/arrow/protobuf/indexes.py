@@ -1,6 +1,7 @@
-"""Which message of a schema's file a value is: indexes between its id and the message, level by level.
+"""The indexes between a value's id and its message, which identify the message in the schema's file.
 
-They are zigzag varints, their number before them; the first message of a file, which most are, is one zero.
+There is one index for each level of nesting. They are zigzag varints with their count before them; the first
+message of a file, the usual case, is a single zero.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _INDEXES_MAX: Final = 32
 
 
 def read_indexes(data: bytes) -> tuple[tuple[int, ...], int]:
-    """The indexes that data begins with, and how many bytes they take. Raises ValueError."""
+    """Return the indexes at the start of the data and their size in bytes. Raises ValueError."""
     position = 0
     numbers: list[int] = []
     wanted = 1
@@ -45,14 +46,14 @@ def read_indexes(data: bytes) -> tuple[tuple[int, ...], int]:
 
 
 def indexes_bytes(indexes: Sequence[int]) -> bytes:
-    """What `read_indexes` reads."""
+    """Encode indexes in the form that `read_indexes` reads."""
     if tuple(indexes) == (0,):
         return b"\0"
     return b"".join(varint(int(each)) for each in zigzag(np.array([len(indexes), *indexes])))
 
 
 def message_at(files: bytes, indexes: Sequence[int]) -> str | None:
-    """The full name of a message of the last file; None where there is none."""
+    """Return the full name of a message of the last file, or None if it does not exist."""
     file = FileDescriptorSet.FromString(files).file[-1]
     name: str = file.package
     messages: Sequence[DescriptorProto] = file.message_type
@@ -65,7 +66,10 @@ def message_at(files: bytes, indexes: Sequence[int]) -> str | None:
 
 
 def indexes_of(files: bytes, message: str | None) -> tuple[tuple[int, ...], str]:
-    """Where a message of the last file stands, and its full name; None is the first. Raises ConfigError."""
+    """Return the indexes and the full name of a message of the last file; None is the first.
+
+    Raises ConfigError.
+    """
     file = FileDescriptorSet.FromString(files).file[-1]
     known: dict[str, tuple[int, ...]] = {}
     _number(file.message_type, file.package, (), known)

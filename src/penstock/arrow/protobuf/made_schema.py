@@ -1,5 +1,6 @@
-"""The Protobuf file of a column that nobody gave one: what Spark's own types say, every field nullable that
-can be.
+"""Derive a Protobuf file from the type of a column that was given none.
+
+Every field that can be is nullable, as in Spark.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _KEYS: Final = ("bool", "int32", "int64", "string")
 
 
 def schema_of(kind: pa.DataType, name: str) -> str:
-    """Raises ConfigError for a type that has no form in Protobuf."""
+    """Derive the Protobuf file of a type. Raises ConfigError if it has no form in Protobuf."""
     if not pa.types.is_struct(kind):
         raise ConfigError(f"it is of type {kind}, expected a struct: a Protobuf value is a message")
     made = _File()
@@ -67,7 +68,7 @@ class _File:
         return [*lines, *inner, f"{indent}}}"]
 
     def _field(self, kind: pa.DataType, nested: str, path: str) -> tuple[str, str]:
-        """Label and type, and the options behind the number."""
+        """Return label and type, and the options after the number."""
         if pa.types.is_list(kind):
             one, options = self._value(kind.value_type, nested, f"{path}[]")
             return f"repeated {one}", options
@@ -75,9 +76,7 @@ class _File:
             key, _ = self._value(kind.key_type, nested, f"{path}{{}} (key)")
             if key not in _KEYS:
                 raise ConfigError(f"{told_at(path)} is of type {kind}: keys of maps are {', '.join(_KEYS)}")
-            if pa.types.is_decimal128(
-                kind.item_type
-            ):  # the option for it would say nothing of a map's values
+            if pa.types.is_decimal128(kind.item_type):  # the field's option can't describe a map's values
                 raise ConfigError(f"{told_at(path)} is of type {kind}, which has no form in Protobuf")
             value, _ = self._value(kind.item_type, nested, f"{path}{{}}")
             return f"map<{key}, {value}>", ""
@@ -108,7 +107,7 @@ class _File:
 
 
 def _struct_in(kind: pa.DataType) -> pa.StructType | None:
-    """The struct that a field is, or is a list or map of."""
+    """Return the struct that a field is, or that is the item of its list or map."""
     if pa.types.is_list(kind):
         kind = kind.value_type
     elif pa.types.is_map(kind):
@@ -117,7 +116,7 @@ def _struct_in(kind: pa.DataType) -> pa.StructType | None:
 
 
 def _free(field: str, taken: set[str]) -> str:
-    """A nested message's name, which it shares with no field nor another message beside it."""
+    """Return a name for a nested message that no field and no other nested message has."""
     name = f"{field[:1].upper()}{field[1:]}"
     if not name[0].isalpha():
         name = f"Message{name}"

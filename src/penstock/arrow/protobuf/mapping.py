@@ -1,4 +1,4 @@
-"""Which Arrow type a Protobuf message is: one that Spark has as well."""
+"""Map Protobuf messages to Arrow types that Spark has as well."""
 
 from __future__ import annotations
 
@@ -41,13 +41,15 @@ SCALARS: Final = {
 }
 _PRECISION_MAX: Final = 38
 
-#: Precision and scale of decimals, by their field's full name: Google's library knows nothing of the option
-#: that says them.
 Decimals: TypeAlias = Mapping[str, tuple[int, int]]
+"""Precision and scale of decimals by their field's full name.
+
+They come from Confluent's option, which Google's library does not know.
+"""
 
 
 def descriptor_of(files: bytes, message: str) -> Descriptor:
-    """A message of serialized files (a FileDescriptorSet). Raises ConfigError where it is not there."""
+    """Return a message of serialized files (a FileDescriptorSet). Raises ConfigError if it does not exist."""
     from google.protobuf.descriptor_pb2 import FileDescriptorSet
 
     pool = DescriptorPool()
@@ -60,7 +62,7 @@ def descriptor_of(files: bytes, message: str) -> Descriptor:
 
 
 def decimals_of(schema: ProtobufSchema) -> dict[str, tuple[int, int]]:
-    """What Confluent's option says of the decimals that a column can hold."""
+    """Read precision and scale of the decimals that fit a column from Confluent's option."""
     found = {}
     for name, parameters in field_parameters(schema).items():
         try:
@@ -75,7 +77,7 @@ def decimals_of(schema: ProtobufSchema) -> dict[str, tuple[int, int]]:
 def arrow_type(
     of: Descriptor, decimals: Decimals, path: str = "", inside: tuple[str, ...] = ()
 ) -> pa.DataType:
-    """The column of a message. Raises ConfigError for what no column is, with the path to it."""
+    """Return the column type of a message. Raises ConfigError with the path if there is none."""
     where = f"field '{path.lstrip('.')}' of the Protobuf schema" if path else "the Protobuf schema"
     if of.full_name in inside:
         raise ConfigError(
@@ -99,7 +101,7 @@ def arrow_type(
 def field_type(
     field: FieldDescriptor, decimals: Decimals, path: str = "", inside: tuple[str, ...] = ()
 ) -> pa.DataType:
-    """The column of a field, a list or a map where it is repeated. Raises ConfigError."""
+    """Return the column type of a field, a list or a map if it is repeated. Raises ConfigError."""
     if is_map(field):
         entry = field.message_type.fields_by_name
         key, value = (value_type(entry[name], decimals, path, inside) for name in ("key", "value"))
@@ -111,7 +113,7 @@ def field_type(
 def value_type(
     field: FieldDescriptor, decimals: Decimals, path: str = "", inside: tuple[str, ...] = ()
 ) -> pa.DataType:
-    """The column of one of a field's values. Raises ConfigError."""
+    """Return the column type of one of a field's values. Raises ConfigError."""
     if field.message_type is None:
         return SCALARS[field.type]
     if field.message_type.full_name == DECIMAL and field.full_name in decimals:
@@ -125,7 +127,7 @@ def is_map(field: FieldDescriptor) -> bool:
 
 
 def type_name(field: FieldDescriptor) -> str:
-    """A field's type as a schema has it, for messages."""
+    """Return a field's type as in a schema, for messages."""
     if field.message_type is not None:
         return str(field.message_type.full_name)
     if field.enum_type is not None:

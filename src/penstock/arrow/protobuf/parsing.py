@@ -1,7 +1,7 @@
-"""What messages are parsed as: the reader's, with each number as wide as it was written, and with that sign.
+"""The descriptor for Google's parser: the reader's, with numbers of the width and sign that were written.
 
-Google's parser cuts a number to the size of its field, and takes an enum's that has no name for absent in
-proto2. Both would be a wrong value that nobody is told of.
+With the reader's own descriptor, Google's parser would cut numbers to the size of their field, and treat an
+enum's number without a name as absent in proto2. Both would silently give a wrong value.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorSet
 from penstock.arrow.protobuf.mapping import descriptor_of
 
 F = FieldDescriptor
-#: The type that a field was written as, by the reader's message and the field's number.
 WrittenTypes: TypeAlias = dict[tuple[str, int], int]
+"""The type with which a field was written, by the reader's message and the field's number."""
 
 _UNSIGNED: Final = (F.TYPE_UINT32, F.TYPE_UINT64)
 _VARINTS: Final = (F.TYPE_INT32, F.TYPE_INT64, *_UNSIGNED, F.TYPE_ENUM)
 _ZIGZAG: Final = (F.TYPE_SINT32, F.TYPE_SINT64)
-# Types that may stand for each other on the wire, so that the parser reads one as the other.
+# Groups of types with the same wire form, so that the parser can read one as another.
 _ALIKE: Final = (
     {*_VARINTS, F.TYPE_BOOL},
     set(_ZIGZAG),
@@ -38,7 +38,10 @@ def are_alike(one: int, other: int) -> bool:
 
 
 def parsing_descriptor(files: bytes, message: str, wrote: WrittenTypes) -> Descriptor:
-    """A message of serialized files (a FileDescriptorSet) for the parser. ``wrote``: where that is known."""
+    """Return a message of serialized files (a FileDescriptorSet) for the parser.
+
+    ``wrote`` has the written types where they are known.
+    """
     widened = FileDescriptorSet.FromString(files)
     for file in widened.file:
         for each in file.message_type:
@@ -52,7 +55,7 @@ def _widen(message: DescriptorProto, full_name: str, wrote: Mapping[tuple[str, i
         if field.type in _VARINTS:
             field.type = F.TYPE_UINT64 if written in _UNSIGNED else F.TYPE_INT64
             field.ClearField("type_name")
-            field.ClearField("default_value")  # an enum's is a name; what is not set is null as a column
+            field.ClearField("default_value")  # an enum's default is a name; an unset field becomes null
         elif field.type in _ZIGZAG:
             field.type = F.TYPE_SINT64
         elif field.type in _FIXED:

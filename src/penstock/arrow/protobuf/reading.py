@@ -1,9 +1,9 @@
-"""Columns of Protobuf messages to columns of structs: all rows at once, and odd ones by Google's parser.
+"""Read columns of Protobuf messages into structs, all rows at once, and odd rows by Google's parser.
 
-It knows the reader's message: fields that a later writer has added are left out, those that an
-earlier one did not have get their defaults, as Protobuf has it. Where reader and writer disagree about a
-field's type, or data is not in the form that its field has, the parser would leave it out too, which here is
-an error; and numbers are parsed as wide as they may have been written (`parsing`), so that none is cut to the
+Google's parser has the reader's message: fields that a later writer added are left out, and fields that an
+earlier one lacked get their defaults, as usual in Protobuf. If reader and writer disagree about a field's
+type, or data does not have the wire type of its field, the parser would leave it out too; here that is an
+error. Numbers are parsed as wide as they may have been written (`parsing`), so that none is cut to the
 reader's size.
 """
 
@@ -44,19 +44,20 @@ F = FieldDescriptor
 _SECONDS_MAX: Final = (2**63 - 1) // 1_000_000 - 1
 _SPECIAL: Final = {TIMESTAMP, DATE, DECIMAL, *WRAPPERS}
 _EXACT: Final = Context(prec=60)
-# Far more than a column holds, and little enough to look at: a scale may say a number of a billion digits.
+# Limits on a decimal, far more than a column holds but cheap to compute; a scale could ask for a billion
+# digits.
 _DECIMAL_BITS: Final = 190
 _SCALE_MAX: Final = 100
-# Below so many messages one by one is faster.
+# With fewer messages, reading them one by one is faster.
 _ROWS_MIN: Final = 100
 _Column = Callable[[Sequence[Any]], pa.Array]
 
 
 class MessageReader:
-    """Reads columns of a ``message`` of ``files`` (a FileDescriptorSet), as ``writer`` describes what was
-    written (None: the same).
+    """A reader of columns of a ``message`` of ``files`` (a FileDescriptorSet).
 
-    Raises NoProjection where they disagree, ConfigError where there is no such message or it is no column.
+    ``writer`` describes what was written; None means the same message. Raises NoProjection if they disagree,
+    and ConfigError if there is no such message or it has no column type.
     """
 
     def __init__(
@@ -76,7 +77,7 @@ class MessageReader:
             self._by_columns = MessageColumns(reader, parsed, decimals)
 
     def read(self, data: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> Decoded:
-        """Starts rise."""
+        """Read a message at each start; starts are ascending."""
         if self._by_columns is None or len(starts) < _ROWS_MIN:
             return self._by_google(data, starts, lengths)
         found, is_odd = self._by_columns.read(data, starts, lengths)
@@ -110,7 +111,7 @@ class MessageReader:
     def _by_halves(
         self, messages: Sequence[Any], first: int, pieces: list[pa.Array], bad: dict[int, str]
     ) -> None:
-        """Append the column of the messages, with null for those that have what no column holds."""
+        """Append the column of the messages, with null for those that have a value out of range."""
         try:
             pieces.append(self._column(messages))
         except _OutOfRange as problem:
@@ -124,11 +125,11 @@ class MessageReader:
 
 
 class _OutOfRange(ValueError):
-    """A value that no column of its type holds."""
+    """A value that does not fit its column's type."""
 
 
 def _message_column(of: Descriptor, decimals: Decimals) -> _Column:
-    """Makes a column of messages, None among them."""
+    """Return a function that builds a column of messages, which may include None."""
     make = _column_of_fields(of, decimals)
 
     def checked(messages: Sequence[Any]) -> pa.Array:
@@ -243,7 +244,7 @@ def _map_column(field: FieldDescriptor, decimals: Decimals) -> _Column:
         maps = [{} if m is None else getattr(m, name) for m in messages]
         try:
             items = [list(each.items()) for each in maps]
-        except UnicodeDecodeError as problem:  # of proto2, where the parser does not look
+        except UnicodeDecodeError as problem:  # in proto2 the parser does not check this
             raise _OutOfRange(f"field '{name}': a key is not UTF-8 ({problem.reason})") from None
         return pa.MapArray.from_arrays(
             _bounds(maps),
@@ -269,7 +270,7 @@ def _one_column(field: FieldDescriptor, decimals: Decimals) -> _Column:
     kind = SCALARS[field.type]
     if field.type == F.TYPE_ENUM:
         names = {number: value.name for number, value in field.enum_type.values_by_number.items()}
-        # A number that the reader has no name for stays what it is.
+        # A number without a name in the reader's enum is kept as text.
         return lambda found: pa.array([None if n is None else names.get(n) or str(n) for n in found], kind)
     if pa.types.is_decimal(kind):
         return lambda found: pa.array([None if n is None else Decimal(n) for n in found], kind)
@@ -286,7 +287,7 @@ def _one_column(field: FieldDescriptor, decimals: Decimals) -> _Column:
 def _compare(
     reader: Descriptor, writer: Descriptor, path: str, wrote: WrittenTypes, seen: set[tuple[str, str]]
 ) -> None:
-    """Notes as which types fields were written. Raises NoProjection where the reader's are no match."""
+    """Collect the types with which fields were written. Raises NoProjection if the reader's don't match."""
     if (reader.full_name, writer.full_name) in seen:
         return
     seen.add((reader.full_name, writer.full_name))
@@ -310,7 +311,7 @@ def _is_alike(field: FieldDescriptor, written: FieldDescriptor) -> bool:
         return False
     if field.message_type is None or written.message_type is None:
         return True
-    # What is no structure as a column only looks like another message on the wire.
+    # A special message, whose column is not a struct, only looks like another message on the wire.
     names = {field.message_type.full_name, written.message_type.full_name}
     return len(names) == 1 or names.isdisjoint(_SPECIAL)
 

@@ -1,6 +1,7 @@
-"""Columns to Protobuf messages, all rows of a batch field by field: the bytes of each field, then joined row
-by row. What comes out is what Google's library would write: fields by number, defaults left out where the
-schema can't tell them from nothing, numbers packed.
+"""Write columns as Protobuf messages field by field: encode each field of all rows, then join the bytes.
+
+The result is the same as that of Google's library: fields in the order of their numbers, defaults left out if
+the schema can't distinguish them from absent fields, and numbers packed.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ _WIRE_TYPES: Final = {
     F.TYPE_GROUP: _START,
 }
 _DEFAULTS: Final = {_VARINT: b"\0", _FIXED64: bytes(8), _FIXED32: bytes(4), _LENGTH: b"\0"}
-# From which number to which, and what makes bytes of them.
+# The smallest and largest number of each type, and its encoder.
 _WHOLE: Final = {
     F.TYPE_INT32: (-(2**31), 2**31 - 1, varints),
     F.TYPE_INT64: (-(2**63), 2**63 - 1, varints),
@@ -75,13 +76,13 @@ _DECIMAL_BYTES: Final = 16
 
 
 class MessageWriter:
-    """Writes columns of ``kind`` as messages of ``of``. Raises ConfigError where they don't fit."""
+    """A writer of columns of ``kind`` as messages of ``of``. Raises ConfigError if they don't fit."""
 
     def __init__(self, of: Descriptor, kind: pa.DataType, decimals: Decimals) -> None:
         self._encode = _Fields(decimals).message(of, kind, "")
 
     def write(self, column: pa.Array) -> pa.BinaryArray:
-        """Every row, none of them null, as a message. Raises Unwritable."""
+        """Encode all rows, none of which may be null, as messages. Raises Unwritable."""
         return self._encode(column)
 
 
@@ -90,7 +91,7 @@ class _Fields:
         self._decimals = decimals
 
     def message(self, of: Descriptor, kind: pa.DataType, path: str) -> _Encode:
-        """A message without its length."""
+        """Return an encoder of a message without its length."""
         if of.full_name == TIMESTAMP and pa.types.is_timestamp(kind) and kind.tz:
             return self._by_way_of(of, _seconds_and_nanos)
         if of.full_name == DATE and pa.types.is_date32(kind):
@@ -108,7 +109,7 @@ class _Fields:
         return lambda column: encode(as_struct(column))
 
     def _struct(self, of: Descriptor, kind: pa.StructType, path: str) -> _Encode:
-        """Fields by name; one that the column lacks is not set."""
+        """Return an encoder of fields by name; a field that the column lacks is not set."""
         given = {field.name: at for at, field in enumerate(kind)}
         if unknown := sorted(given.keys() - {field.name for field in of.fields}):
             raise ConfigError(f"{told_at(f'{path}.{unknown[0]}')} is in the column, but not in the schema")
@@ -138,7 +139,7 @@ class _Fields:
         return encode
 
     def _field(self, field: FieldDescriptor, kind: pa.DataType, path: str) -> _Encode:
-        """A field with its tag: no bytes where it is not set."""
+        """Return an encoder of a field with its tag; it writes no bytes if the field is not set."""
         if is_map(field):
             return self._map(field, kind, path)
         if field.is_repeated:
@@ -203,7 +204,7 @@ class _Fields:
         return encoded
 
     def _value(self, field: FieldDescriptor, kind: pa.DataType, path: str) -> _Encode:
-        """A value of a field without its tag."""
+        """Return an encoder of a field's value without its tag."""
         match field.type:
             case F.TYPE_MESSAGE:
                 self._check_decimal(field, kind, path)
@@ -244,7 +245,7 @@ def _tagged(field: FieldDescriptor, encode: _Encode) -> _Encode:
 
 
 def _default(field: FieldDescriptor) -> bytes:
-    """A field as it is written where it says nothing."""
+    """Return the encoded form of a field with its default value."""
     wire_type = _WIRE_TYPES.get(field.type, _VARINT)
     return varint(field.number << 3 | wire_type) + _DEFAULTS[wire_type]
 
@@ -254,7 +255,7 @@ def _with_length(values: pa.BinaryArray) -> pa.BinaryArray:
 
 
 def _may_hold(kind: pa.DataType, number: int) -> bool:
-    """Whether values of a column can be numbers of the type; those of the row may still be out of range."""
+    """Whether a column's type can hold numbers of the type; single values may still be out of range."""
     low, high, _ = _WHOLE[number]
     if pa.types.is_decimal128(kind):
         return bool(high > 2**63 and kind.scale == 0)
@@ -278,14 +279,14 @@ def _whole(number: int, path: str) -> _Encode:
 
 
 def _words(column: pa.Array) -> np.ndarray:
-    """Decimals as two unsigned numbers each, the lower first."""
+    """Return decimals as two unsigned numbers each, the lower first."""
     return np.frombuffer(column.buffers()[1], np.uint64).reshape(-1, 2)[
         column.offset : column.offset + len(column)
     ]
 
 
 def _enum(field: FieldDescriptor, path: str) -> _Encode:
-    """By name, or by a number as text where the schema lets one be that has no name."""
+    """Return an encoder by name, or by a number as text if the schema allows numbers without a name."""
     enum = field.enum_type
     names = pa.array(list(enum.values_by_name), pa.string())
     numbers = np.array([each.number for each in enum.values_by_name.values()], np.int64)
@@ -312,7 +313,7 @@ def _enum(field: FieldDescriptor, path: str) -> _Encode:
 
 
 def _refuse_two(choice: dict[str, int], parts: list[pa.Array], path: str) -> None:
-    """Of a oneof one field may be set."""
+    """Refuse rows that set more than one field of a oneof."""
     is_set = np.array([valid_rows(parts[at]) for at in choice.values()])
     rows = np.flatnonzero(is_set.sum(axis=0) > 1)
     if len(rows):
@@ -323,7 +324,7 @@ def _refuse_two(choice: dict[str, int], parts: list[pa.Array], path: str) -> Non
         )
 
 
-# --- messages that are no structs as columns ----------------------------------------------------------------
+# --- messages whose columns are not structs ----------------------------------------------------------------
 
 _STRUCTS: Final = {
     TIMESTAMP: pa.struct([("seconds", pa.int64()), ("nanos", pa.int32())]),
@@ -345,7 +346,10 @@ def _year_month_day(column: pa.Array) -> pa.StructArray:
 
 
 def _unscaled(column: pa.Array) -> pa.StructArray:
-    """The number without its point in as few bytes as it needs, as Java's BigInteger writes it."""
+    """Split decimals into unscaled value, precision and scale.
+
+    The value has as few bytes as it needs, as Java's BigInteger writes it.
+    """
     kind = column.type
     big_endian = np.ascontiguousarray(_words(column).view(np.uint8)[:, ::-1])
     first, second = big_endian[:, :-1], big_endian[:, 1:]

@@ -1,4 +1,4 @@
-"""Texts and failures as responses."""
+"""Turn texts and failures into HTTP responses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The ASGI application of one instance. Threads answer: they parse schemas, and wait for the log."""
+"""The ASGI application of one instance.
+
+Threads answer the requests, because an answer may parse schemas or wait for the log.
+"""
 
 from __future__ import annotations
 
@@ -36,20 +39,22 @@ logger = logging.getLogger(__name__)
 
 _FORWARDING_FAILED: Final = 50003
 _UNKNOWN_LEADER: Final = 50004
-# A schema of the greatest size in JSON that escapes every character.
+# The limit fits a schema of the maximum size even if its JSON escapes every character.
 _BODY_BYTES_MAX: Final = 8 << 20
-# Writes wait for their turn, and for leaders and brokers that are away: in threads that reads don't miss.
+# Writes wait for each other and for unreachable leaders and brokers, so they get threads of their own and
+# never occupy those of reads.
 _WRITE_THREADS: Final = 64
-# Threads that look up and compare schemas, so that plain reads need not wait for one.
+# Number of threads that look up and compare schemas, so that plain reads need not wait for such a request.
 _CHECK_THREADS: Final = 8
-# Requests whose schemas are parsed at once: a parsed schema takes a hundred times the memory of its text.
+# Requests whose schemas are parsed at the same time. A parsed schema takes a hundred times the memory of its
+# text.
 _PARSED_MAX: Final = 4
-# How soon a leader that could not be reached is tried again.
+# Delay before a leader that could not be reached is tried again.
 _LOOK_S: Final = 0.2
 
 
 class _Sent(NamedTuple):
-    """A request as it came."""
+    """A request as received."""
 
     method: str
     path: str
@@ -74,8 +79,10 @@ def application(
     users: Users | None = None,
     tls: ssl.SSLContext | None = None,
 ) -> Starlette:
-    """``version``: what ``/v1/metadata/version`` tells. ``users``: who is answered, None is everybody.
-    ``tls``: how a leader is asked that listens by it.
+    """Build the application that serves ``store``.
+
+    ``version`` is the answer of ``/v1/metadata/version``. ``users`` are the users that may send requests;
+    None allows everybody. ``tls`` is used to connect to a leader that listens with TLS.
     """
     api = _Api(store, version, tls)
 
@@ -96,7 +103,7 @@ def application(
         lifespan=lifespan,
         exception_handlers={Exception: _unexpected},
     )
-    application.router.default = request_response(answer)  # a path of a route has no line breaks
+    application.router.default = request_response(answer)  # a route's path would not match line breaks
     return application
 
 
@@ -114,7 +121,7 @@ class _Api:
         self._parsing = threading.BoundedSemaphore(_PARSED_MAX)
 
     async def answer(self, sent: _Sent, kind: str) -> Response:
-        """Raises RegistryError."""
+        """Answer one request. Raises RegistryError if it can't be answered."""
         segments, query = _decoded(sent)
         if segments[:2] == ["v1", "metadata"] and sent.method in ("GET", "HEAD"):
             return answer_json(self._metadata(segments), kind)
@@ -142,7 +149,7 @@ class _Api:
         return self._write(resource, asked, sent, kind)
 
     def _write(self, resource: Resource, asked: Asked, sent: _Sent, kind: str) -> Response:
-        """By the leader, whoever it is; a leader that is gone has a successor soon."""
+        """Let the current leader write, and retry with its successor while the timeout lasts."""
         write = resource.write
         assert write is not None
         election = self._store.election
@@ -156,7 +163,7 @@ class _Api:
                 except NotLeader:
                     pass
             elif sent.is_forwarded:
-                break  # whoever sent it here will hear of another leader
+                break  # the instance that forwarded the request retries with the new leader
             else:
                 answer = self._forwarded(leadership.leader, sent, deadline_s)
                 if answer is not None:
@@ -169,7 +176,11 @@ class _Api:
         raise RegistryError(_UNKNOWN_LEADER, "Leader not known.")
 
     def _forwarded(self, leader: Any, sent: _Sent, deadline_s: float) -> Forwarded | None:
-        """The leader's answer; None where it does not lead or is not there. Raises RegistryError."""
+        """Forward the request to the leader and return its answer.
+
+        Returns None if that instance does not lead or is unreachable. Raises RegistryError if forwarding
+        failed.
+        """
         timeout_s = self._store.config.timeout_ms / 1000
         try:
             found = forward(
@@ -185,7 +196,7 @@ class _Api:
             return None
         if found.status < 300:
             try:
-                self._store.catch_up()  # who has written here reads here
+                self._store.catch_up()  # a client may read its own write here
             except RegistryError as error:
                 logger.warning("written at the leader, and not seen here yet: %s", error)
         return found
@@ -205,22 +216,23 @@ class _Api:
 
 
 async def _received(request: Request) -> _Sent:
-    """Raises RegistryError."""
+    """Read the whole request. Raises RegistryError if the body is too large."""
     body = bytearray()
     async for part in request.stream():
         body += part
         if len(body) > _BODY_BYTES_MAX:
             raise RegistryError(413, f"the body has more than {_BODY_BYTES_MAX} bytes")
     scope = request.scope
-    # As it was sent: subjects may have any characters, slashes among them.
+    # The raw path is kept, because subjects may contain any characters, including slashes.
     path = scope["raw_path"].decode("latin-1").partition("?")[0]
     query = scope["query_string"].decode("latin-1")
     return _Sent(request.method, path, query, request.headers, bytes(body))
 
 
 def _decoded(sent: _Sent) -> tuple[list[str], contexts.Query]:
-    """Return the path's segments and query. Raises RegistryError for bytes that are no UTF-8: if they were
-    replaced, two names could become one.
+    """Return the decoded segments of the path and the decoded query.
+
+    Raises RegistryError for bytes that are not UTF-8: replacing them could make two names equal.
     """
     path = sent.path.strip("/")
     try:
@@ -232,7 +244,7 @@ def _decoded(sent: _Sent) -> tuple[list[str], contexts.Query]:
 
 
 def _content(sent: _Sent) -> Any:
-    """What the body says; None without one. Raises RegistryError."""
+    """Return the JSON value of the body, or None without a body. Raises RegistryError if it is not JSON."""
     kind = sent.headers.get("content-type")
     if not media.is_readable(kind):
         raise RegistryError(415, "HTTP 415 Unsupported Media Type")

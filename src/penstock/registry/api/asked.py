@@ -1,4 +1,4 @@
-"""A request as the resources see it."""
+"""The parsed request that the resources receive."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Any
 from penstock.registry.subjects import RegistryError
 
 _INT_MAX = 2**31 - 1
-# Any number of zeros may stand before a number, and Python reads no more than some thousand.
+# A number may have any count of leading zeros, but Python refuses to convert more than a few thousand digits.
 _DIGITS_MAX = 100
 
 
 def not_found() -> RegistryError:
-    """No such path; a parameter that is no number names none, either."""
+    """The error for an unknown path, or for a path parameter that should be a number and is not."""
     return RegistryError(404, "HTTP 404 Not Found")
 
 
 def whole_number(text: str) -> int:
-    """As Java reads an Integer. Raises RegistryError 404."""
+    """Parse a number with the rules of Java's Integer. Raises RegistryError 404 for any other text."""
     digits = text[1:] if text[:1] in ("-", "+") else text
     is_number = digits.isascii() and digits.isdigit() and len(digits) <= _DIGITS_MAX
     if not is_number or not -_INT_MAX - 1 <= int(text) <= _INT_MAX:
@@ -29,7 +29,10 @@ def whole_number(text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """``path``: the path's parameters; ``query``: in order, a name may be there several times."""
+    """One request's path parameters, query and JSON content.
+
+    ``query`` is in the order of the request, and a name may occur several times.
+    """
 
     path: Mapping[str, str] = field(default_factory=dict)
     query: tuple[tuple[str, str], ...] = ()
@@ -48,17 +51,17 @@ class Asked:
         return self.text(name).lower() == "true"
 
     def number(self, name: str, default: int) -> int:
-        """Raises RegistryError 404."""
+        """Return the named number of the query. Raises RegistryError 404 if it is not a number."""
         found = self.text(name)
         return whole_number(found) if found else default
 
     def page(self) -> dict[str, int]:
-        """Raises RegistryError 404."""
+        """Return ``offset`` and ``limit`` of the query. Raises RegistryError 404 if one is not a number."""
         return {"offset": max(0, self.number("offset", 0)), "limit": self.number("limit", -1)}
 
     @property
     def body(self) -> Mapping[str, Any]:
-        """A JSON object. Raises RegistryError."""
+        """The content as a JSON object. Raises RegistryError if it is missing or not an object."""
         if self.content is None:
             raise RegistryError(422, "the request has no body, expected a JSON object")
         if not isinstance(self.content, dict):

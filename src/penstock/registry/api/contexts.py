@@ -1,6 +1,7 @@
-"""`/contexts/{context}/…`: the path behind it, with the context written into its subjects. Pure.
+"""Rewrite `/contexts/{context}/…` to the rest of the path, with the context written into its subjects.
 
-Every resource then has one path. A subject, or a prefix of subjects, that names a context already keeps it.
+This way every resource has only one path. A subject, or a prefix of subjects, that already names a context
+keeps it. The functions are pure.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from penstock.registry.subjects import RegistryError
 
 _CONTEXTS: Final = "contexts"
 _NAMES_CONTEXT: Final = (":.", ":*:")
-# Behind these a segment of the path is a subject; behind the second ones only at the beginning.
+# The segment after one of these is a subject. The second group counts only as the first segment.
 _BEFORE_SUBJECT: Final = "subjects"
 _BEFORE_SUBJECT_FIRST: Final = ("config", "mode")
 
@@ -20,7 +21,7 @@ Query = tuple[tuple[str, str], ...]
 
 
 def rewritten(segments: Sequence[str], query: Query) -> tuple[list[str], Query]:
-    """Segments and query of a path, decoded. Raises RegistryError."""
+    """Rewrite the decoded segments and query of a path. Raises RegistryError for an invalid context."""
     if len(segments) < 2 or segments[0] != _CONTEXTS:
         return list(segments), query
     context, rest = qualifier(segments[1]), list(segments[2:])
@@ -31,7 +32,10 @@ def rewritten(segments: Sequence[str], query: Query) -> tuple[list[str], Query]:
 
 
 def qualifier(context: str) -> str:
-    """What stands before the subjects of a context; nothing for the default one. Raises RegistryError."""
+    """Return the prefix of a context's subjects; empty for the default one.
+
+    Raises RegistryError if the name contains a colon.
+    """
     name = context.removeprefix(":").removesuffix(":")
     if ":" in name:
         raise RegistryError(400, f"Context name '{name}' cannot contain a colon")

@@ -1,4 +1,4 @@
-"""A write goes to the leader as it came: same method, path and body, marked so that it goes no further."""
+"""Forward a write to the leader unchanged, with a header that stops the leader from forwarding it again."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Final, NamedTuple
 
 from penstock.registry.store.election import Identity
 
-#: As Confluent's instances mark what they forward.
 FORWARD: Final = "x-forward"
+"""The header by which Confluent's instances mark forwarded requests."""
 _PASSED_ON: Final = ("content-type", "accept", "authorization", "x-request-id", "confluent-identity-pool-id")
 
 
 class Unreachable(ConnectionError):
-    """Nothing listens there: the request was not sent."""
+    """The connection to the leader failed, so the request was not sent."""
 
 
 class Interrupted(ConnectionError):
-    """The request was sent and not answered: it may have been carried out."""
+    """The request was sent but not answered, so it may have been carried out."""
 
 
 class Forwarded(NamedTuple):
@@ -39,9 +39,10 @@ def forward(
     timeout_s: float,
     tls: ssl.SSLContext | None = None,
 ) -> Forwarded:
-    """``tls`` is for a leader that listens by it; None trusts whom the system does.
+    """Send the request to the leader and return its answer.
 
-    Raises Unreachable, Interrupted.
+    ``tls`` is used if the leader listens with TLS; None trusts the system's certificate authorities. Raises
+    Unreachable if nothing was sent, and Interrupted if the answer did not arrive.
     """
     connection = (
         http.client.HTTPSConnection(leader.host, leader.port, timeout=timeout_s, context=tls)

@@ -1,6 +1,6 @@
-"""Where an instance listens, by TLS or not, and whom it answers, under Confluent's names of configurations.
+"""The listener of an instance: address, TLS and authentication, under Confluent's configuration names.
 
-One listener. Keys and certificates are PEM, as for clients (`penstock.client.security`).
+There is one listener. Keys and certificates are PEM, as for clients (`penstock.client.security`).
 """
 
 from __future__ import annotations
@@ -40,7 +40,11 @@ def _names(value: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ListenerConfig:
-    """``tls``: what begins with ``ssl.``. ``users_file`` has lines of ``user: password[,role…]``."""
+    """The listener's properties.
+
+    ``tls`` holds the properties that begin with ``ssl.``. ``users_file`` names a file whose lines are ``user:
+    password[,role…]``.
+    """
 
     listener: str = setting("listeners", f"http://127.0.0.1:{DEFAULT_PORT}", _listener)
     inter_instance: str | None = setting("inter.instance.protocol", None, one_of("http", "https"))
@@ -54,7 +58,7 @@ class ListenerConfig:
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> ListenerConfig:
-        """Raises ConfigError."""
+        """Read the configuration from properties. Raises ConfigError if they contradict each other."""
         tls = {name: value for name, value in properties.items() if name.startswith("ssl.")}
         config = from_properties(cls, properties, tls=from_properties(SecurityConfig, tls))
         if config.inter_instance not in (None, config.scheme):
@@ -81,7 +85,7 @@ class ListenerConfig:
         return DEFAULT_PORT if found is None else found
 
     def tls_context(self) -> ssl.SSLContext | None:
-        """None without TLS. Raises ConfigError."""
+        """Build the server's TLS context; None without TLS. Raises ConfigError if a store is missing."""
         if self.scheme == "http":
             return None
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -94,7 +98,10 @@ class ListenerConfig:
         return context
 
     def users(self) -> Users | None:
-        """Who is answered; None is everybody. Raises ConfigError."""
+        """Load the users that may send requests; None allows everybody.
+
+        Raises ConfigError if the file is invalid.
+        """
         if self.users_file is None:
             return None
         try:

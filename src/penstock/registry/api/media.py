@@ -1,4 +1,7 @@
-"""Content types: three names for the same JSON, and the one that says nothing. Pure."""
+"""Content negotiation between three names of the same JSON and ``application/octet-stream``.
+
+The functions are pure.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +10,18 @@ from typing import Final
 from penstock.web.accept import weight_of, weights_of
 
 V1: Final = "application/vnd.schemaregistry.v1+json"
-#: What answers may be, and how much each is liked.
 _ANSWERS: Final = {V1: 1.0, "application/vnd.schemaregistry+json": 0.9, "application/json": 0.5}
+"""The content types of answers, each with the registry's own preference as a weight."""
 _REQUESTS: Final = frozenset((*_ANSWERS, "application/octet-stream"))
 
 
 def is_readable(content_type: str | None) -> bool:
-    """Whether a body of this type is taken; without one it is taken for JSON."""
+    """Whether a body of this type is accepted; without a type it is read as JSON."""
     return not content_type or _name(content_type) in _REQUESTS
 
 
 def answer_type(accept: str | None) -> str | None:
-    """The type that a client with this ``Accept`` gets; None: it takes none of them."""
+    """Return the answer's type for this ``Accept`` header, or None if the client accepts none of them."""
     if not accept or not accept.strip():
         return V1
     weights = weights_of(accept)

@@ -1,4 +1,4 @@
-"""Every endpoint: its method, its path and what it asks of the registry."""
+"""The table of all endpoints: method, path and the registry operation behind each."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from penstock.registry.subjects import Decision, Registry
 
 
 def _subject(registry: Registry, asked: Asked) -> str:
-    """That of the path, or the one it is an alias of."""
+    """The subject of the path, or the subject it is an alias of."""
     return registry.aliased(asked.path["subject"])
 
 
@@ -22,7 +22,7 @@ def _subject_asked(registry: Registry, asked: Asked) -> str | None:
 
 
 def _owner(asked: Asked) -> str | None:
-    """Whose configuration or mode: None is the top level."""
+    """The subject whose configuration or mode is meant; None is the top level."""
     return asked.path.get("subject")
 
 

@@ -1,7 +1,7 @@
-"""Which endpoint a request is for.
+"""Find the endpoint of a request.
 
-A read is answered by any instance from its own image. A write is decided by the leader, which forwards
-nothing; a registration of what is there already needs no leader.
+Any instance answers a read from its own image. The leader decides each write and never forwards one.
+Registering a schema that is already registered needs no leader.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ Write = Callable[[Registry, Asked], Decision]
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """``read`` or ``write``; with both, what ``read`` gives is the answer unless it is None."""
+    """An endpoint with a ``read``, a ``write``, or both.
+
+    With both, the result of ``read`` is the answer unless it is None.
+    """
 
     method: str
     path: str
@@ -29,7 +32,7 @@ class Resource:
     has_body: bool = False
 
     def match(self, segments: Sequence[str]) -> dict[str, str] | None:
-        """The parameters of a path that is this one."""
+        """Return the path's parameters if it matches this resource, else None."""
         parts = self.path.strip("/").split("/") if self.path != "/" else []
         if len(parts) != len(segments):
             return None
@@ -45,7 +48,10 @@ class Resource:
 def find(
     resources: Sequence[Resource], method: str, segments: Sequence[str]
 ) -> tuple[Resource, dict[str, str]]:
-    """Raises RegistryError: 404, or 405 for a path that has other methods."""
+    """Find the resource of a request and its path parameters.
+
+    Raises RegistryError 404 for an unknown path, and 405 for a path that has other methods.
+    """
     method = "GET" if method == "HEAD" else method
     matches = [(each, found) for each in resources if (found := each.match(segments)) is not None]
     for resource, found in matches:
@@ -57,6 +63,6 @@ def find(
 
 
 def methods(resources: Sequence[Resource], segments: Sequence[str]) -> list[str]:
-    """What a path answers to."""
+    """The methods that a path supports."""
     found = {each.method for each in resources if each.match(segments) is not None}
     return sorted(found | {"HEAD"} if "GET" in found else found)

@@ -1,4 +1,4 @@
-"""A process, or a thread beside others, that serves a registry.
+"""Serve a registry in a process of its own, or in a thread beside other work.
 
 server = RegistryServer({"kafkastore.bootstrap.servers": "localhost:9092"}, port=8081)
 server.run()                       # until SIGINT or SIGTERM; or start() and close(), beside other work
@@ -23,17 +23,17 @@ _EVERYWHERE: Final = ("", "0.0.0.0", "::")
 
 
 class RegistryServer:
-    """One instance. All of one group on one cluster find each other, and one of them leads.
+    """One instance of the registry. The instances with one group id on one cluster elect a leader.
 
     Args:
         properties: Confluent's configurations: ``kafkastore.bootstrap.servers``, ``kafkastore.…`` for the
             client, ``schema.compatibility.level`` and others (docs/registry.md).
-        host, port: where to listen, instead of what ``listeners`` says; port 0 is any that is free. Without
-            TLS and authentication (`listener`) what can reach it can write.
-        advertised: how the other instances reach this one, a host name or an address. Default: the host;
-            needed where that is ``0.0.0.0``.
+        host, port: the address to listen on, instead of ``listeners``; port 0 picks any free port. Without
+            TLS and authentication (`listener`) everybody who can reach the port can write.
+        advertised: the host name or address at which the other instances reach this one. The default is the
+            host; it is required if the host is ``0.0.0.0``.
 
-    Raises ConfigError, OSError where it can't listen.
+    Raises ConfigError, and OSError if it can't listen.
     """
 
     def __init__(
@@ -62,14 +62,14 @@ class RegistryServer:
         self._server = WebServer(served, listening, name="schema registry", tls=tls)
 
     def run(self) -> None:
-        """Serve until SIGINT or SIGTERM; `prepare` comes first."""
+        """Serve until SIGINT or SIGTERM. Call `prepare` first."""
         try:
             self._server.serve_here()
         finally:
             self.store.close()
 
     def prepare(self) -> None:
-        """Return once all schemas are known; who asks before waits. Raises as `Store.start`."""
+        """Load all schemas; requests that arrive earlier wait. Raises the same errors as `Store.start`."""
         try:
             self.store.start()
         except BaseException:
@@ -78,7 +78,7 @@ class RegistryServer:
             raise
 
     def start(self) -> None:
-        """Serve in a thread: who connects from now on is answered. Raises as `Store.start`."""
+        """Serve in a thread and return once it accepts requests. Raises the same errors as `Store.start`."""
         self.prepare()
         self._server.serve_in_thread()
 

@@ -1,5 +1,6 @@
-"""A client of schema registries, ours or Confluent's: schemas by id, by subject, and their registration.
+"""The client of schema registries, ours or Confluent's: it looks up and registers schemas.
 
-`RegistryConfig` knows the properties, `RegistryClient` asks and remembers, `shared_registry` is one for a
-process. HTTP is the standard library's.
+`RegistryConfig` defines the properties, `RegistryClient` sends the requests and caches the answers, and
+`shared_registry` returns the one client of a process. HTTP is the standard library's. Only code that talks to
+a registry belongs here.
 """

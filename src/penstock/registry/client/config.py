@@ -1,4 +1,4 @@
-"""Where a schema registry is and how to talk to it, under the property names of Confluent's clients."""
+"""The address of a schema registry and how to connect to it, under Confluent's property names."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from penstock.client.settings import (
 )
 
 URL: Final = "schema.registry.url"
-TLS_PREFIX: Final = "schema.registry."  # schema.registry.ssl.truststore.location and its kin
+TLS_PREFIX: Final = "schema.registry."  # for example schema.registry.ssl.truststore.location
 _CONTEXTS: Final = "/contexts/"
 _PORTS: Final = {"http": 80, "https": 443}
 
 
 class RegistryUrl(NamedTuple):
-    """Without user and password; ``path`` has no slash at its end."""
+    """A registry's URL without user and password; ``path`` does not end with a slash."""
 
     scheme: str
     host: str
@@ -46,15 +46,15 @@ def _user_info(value: str) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RegistryConfig:
-    """Hashable, so that what is known of a registry is shared by all who ask it in the same way."""
+    """How to reach a registry. It is hashable, so that clients with equal configurations share one cache."""
 
     urls: tuple[RegistryUrl, ...]
-    url_user_info: str | None = setting("", None, text, is_secret=True)  # what the first URL has, if any
+    url_user_info: str | None = setting("", None, text, is_secret=True)  # from the first URL that has one
     credentials_source: str = setting("basic.auth.credentials.source", "url", one_of("url", "user_info"))
     user_info: str | None = setting("basic.auth.user.info", None, _user_info, is_secret=True)
     token_source: str = setting("bearer.auth.credentials.source", "static_token", one_of("static_token"))
     token: str | None = setting("bearer.auth.token", None, text, is_secret=True)
-    # Which of a cloud's registries the token is for, and as whom.
+    # These two name the cloud registry and the identity that the token is for.
     logical_cluster: str | None = setting("bearer.auth.logical.cluster", None, text)
     identity_pool: str | None = setting("bearer.auth.identity.pool.id", None, text)
     connect_timeout_ms: int = setting("http.connect.timeout.ms", 10_000, whole_number(1))
@@ -66,13 +66,13 @@ class RegistryConfig:
 
     @classmethod
     def names(cls) -> frozenset[str]:
-        """All properties, as they are written."""
+        """The full names of all properties."""
         tls = (name for name in property_names(SecurityConfig) if name.startswith("ssl."))
         return (property_names(cls) - {""}) | {URL} | {TLS_PREFIX + name for name in tls}
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> RegistryConfig:
-        """Raises ConfigError."""
+        """Read the configuration from properties. Raises ConfigError if one is missing or invalid."""
         if URL not in properties:
             raise ConfigError(f"'{URL}' is missing: expected http://host:port[,http://host:port...]")
         urls, of_the_url = _parse_urls(properties[URL])
@@ -118,7 +118,7 @@ class RegistryConfig:
 
     @property
     def identification(self) -> dict[str, str]:
-        """Headers that say who asks. A user that is given by property counts, else the URL's."""
+        """The headers that identify the client. A user given by property takes precedence over the URL's."""
         headers = {}
         user_info = self.user_info or self.url_user_info
         if user_info is not None:
@@ -159,5 +159,5 @@ def _parse_urls(value: str) -> tuple[tuple[RegistryUrl, ...], str | None]:
 
 
 def _without_user(url: str) -> str:
-    """For a message: passwords are not shown."""
+    """Return the URL without user and password, for use in messages."""
     return url.rpartition("@")[2]

@@ -1,4 +1,4 @@
-"""What can go wrong between a client and a schema registry."""
+"""The errors that a client of a schema registry can raise."""
 
 from __future__ import annotations
 
@@ -6,17 +6,20 @@ from penstock.client.errors import ClientError
 
 
 class RegistryError(ClientError):
-    """Base of everything that asking a registry raises."""
+    """Base class of all errors that a request to a registry raises."""
 
 
 class RegistryUnreachable(RegistryError):
-    """No registry of the list gave an answer that can be used, however often it was asked."""
+    """None of the configured registries gave a usable answer, even after all retries."""
 
     retriable = True
 
 
 class RegistryRefused(RegistryError):
-    """The registry answered with an error: ``status`` is HTTP's, ``code`` its own (40403: no such schema)."""
+    """The registry answered with an error.
+
+    ``status`` is the HTTP status, ``code`` the registry's own code (40403: no such schema).
+    """
 
     def __init__(self, url: str, status: int, code: int, message: str) -> None:
         super().__init__(f"{url} answered {status} (error code {code}): {message}")
@@ -26,14 +29,14 @@ class RegistryRefused(RegistryError):
         self.message = message
 
     def again(self) -> RegistryRefused:
-        """Return a copy to raise: an error that is raised twice keeps the stack of both times."""
+        """Return a copy to raise: raising one error object twice would join the tracebacks of both."""
         return RegistryRefused(self.url, self.status, self.code, self.message)
 
     @property
     def is_absence(self) -> bool:
-        """Whether the registry says that there is no such thing, rather than that it cannot tell.
+        """Whether the registry says that the resource does not exist, rather than that it cannot answer.
 
-        Registries use the error codes 404xx for that. A bare 404 comes from a wrong path, or from a proxy
-        before a registry that is away.
+        Registries use the error codes 404xx for that. A bare 404 comes from a wrong path, or from a proxy in
+        front of a registry that is down.
         """
         return self.status == 404 and self.code // 100 == 404

@@ -1,4 +1,4 @@
-"""One question to one of several registries: the first that answers counts, and who fails is asked later."""
+"""Send one request to a list of registries and take the first answer, retrying after failures."""
 
 from __future__ import annotations
 
@@ -14,30 +14,33 @@ from penstock.registry.client.config import RegistryConfig, RegistryUrl
 from penstock.registry.client.errors import RegistryRefused, RegistryUnreachable
 
 _CONTENT_TYPE: Final = "application/vnd.schemaregistry.v1+json"
-# A schema with all that it refers to is at most a megabyte, written as JSON in JSON some times that.
+# A schema with its references has at most a megabyte; as JSON inside JSON it can take several times that.
 ANSWER_BYTES_MAX: Final = 16 << 20
-# Those that another registry of the list may answer better, or the same one later.
+# Statuses after which another registry of the list, or the same one later, may succeed.
 _RETRIED: Final = (408, 429, 500, 502, 503, 504)
 
 
 class Transport:
-    """Holds no connection: what is learned is remembered, so questions are rare. Safe in several threads."""
+    """The HTTP transport of one client; several threads may use it.
+
+    It keeps no connection open: answers are cached, so requests are rare.
+    """
 
     def __init__(self, config: RegistryConfig, sleep: Callable[[float], None] = time.sleep) -> None:
         self._config = config
         self._sleep = sleep
-        self._first = 0  # the registry that answered last
+        self._first = 0  # index of the registry that answered last
 
     def get(self, path: str) -> Any:
-        """The JSON of an answer. Raises RegistryRefused, RegistryUnreachable."""
+        """Return the JSON of the answer. Raises RegistryRefused or RegistryUnreachable."""
         return self._ask("GET", path, None)
 
     def post(self, path: str, content: object) -> Any:
-        """Only for what may be asked twice: to register a schema again gives the same id."""
+        """Post a request that is safe to retry: registering a schema again returns the same id."""
         return self._ask("POST", path, json.dumps(content).encode())
 
     def delete(self, path: str) -> Any:
-        """What an earlier attempt has deleted is refused with 404."""
+        """Delete a resource. A retry after a delete that succeeded is refused with 404."""
         return self._ask("DELETE", path, None)
 
     def _ask(self, method: str, path: str, body: bytes | None) -> Any:
@@ -71,7 +74,10 @@ class Transport:
         )
 
     def _wait_s(self, attempt: int) -> float:
-        """Doubled each time, and spread, so that tasks which failed together don't ask together."""
+        """The delay before an attempt. It doubles each time.
+
+        Jitter keeps tasks that failed together from retrying together.
+        """
         config = self._config
         wait_ms: int = min(config.retries_wait_ms << (attempt - 1), config.retries_wait_max_ms)
         return wait_ms * random.uniform(0.8, 1.2) / 1000
@@ -112,7 +118,7 @@ class Transport:
 
 
 def _refusal(asked: str, status: int, data: bytes) -> RegistryRefused:
-    """Registries tell code and message as JSON; what stands before one tells something else."""
+    """Build the error from the JSON that registries send; a proxy in front of one may send another body."""
     try:
         told = json.loads(data)
         return RegistryRefused(asked, status, int(told["error_code"]), str(told["message"]))

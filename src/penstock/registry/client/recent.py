@@ -10,12 +10,12 @@ from typing import Final, Generic, TypeVar
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
-#: Limit on entries: records may name any schema ids, and each one is looked up.
 KEPT_MAX: Final = 10_000
+"""Limit on entries: records may name any schema ids, and each one is looked up."""
 
 
 class Recent(Generic[K, V]):
-    """Entries expire after ``kept_s`` seconds; several threads may use one object."""
+    """A cache whose entries expire after ``kept_s`` seconds; several threads may use it."""
 
     def __init__(
         self, kept_s: float, clock: Callable[[], float] = time.monotonic, kept_max: int = KEPT_MAX
@@ -24,7 +24,7 @@ class Recent(Generic[K, V]):
         self._kept_max = kept_max
         self._clock = clock
         self._lock = threading.Lock()
-        self._found: dict[K, tuple[float, V]] = {}  # in the order of their times
+        self._found: dict[K, tuple[float, V]] = {}  # ordered by the time of insertion
 
     def __len__(self) -> int:
         return len(self._found)

@@ -1,4 +1,4 @@
-"""A registry as its users see it: what is under an id or a subject, remembered as long as it can't change."""
+"""Look up schemas by id or subject, and cache every answer that can't change."""
 
 from __future__ import annotations
 
@@ -19,15 +19,18 @@ from penstock.registry.formats.references import Found
 
 T = TypeVar("T")
 
-# How long it is remembered that an id is not there: a record's schema is registered before the record is
-# written, so an id that a registry doesn't know is a mistake, but a follower of its leader may be behind.
+# How long a missing id stays cached. A schema is registered before the first record that uses it, so an
+# unknown id is usually a mistake, but a follower of the registry's leader may lag behind.
 ABSENT_S: Final = 30.0
 _AVRO: Final = "AVRO"
 
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """A schema as the registry tells it. ``subject`` and ``version`` are known where it was asked by them."""
+    """A schema as returned by the registry.
+
+    ``subject`` and ``version`` are set if the request named them.
+    """
 
     id: int
     format: str
@@ -38,8 +41,9 @@ class Registered:
 
 
 class RegistryClient:
-    """A client that several threads may use. It remembers what the registry holds, and for a while what the
-    registry does not have (`Recent`).
+    """A client that several threads may use.
+
+    It caches the schemas that the registry has, and for a while the absence of others (`Recent`).
     """
 
     def __init__(
@@ -55,21 +59,24 @@ class RegistryClient:
         self._absent: Recent[Hashable, RegistryRefused] = Recent(ABSENT_S, clock)
 
     def by_id(self, schema_id: int) -> Registered:
-        """Raises RegistryRefused (`is_absence`: there is none), RegistryUnreachable."""
+        """Return the schema with this id.
+
+        Raises RegistryRefused (with `is_absence` if there is no such id) or RegistryUnreachable.
+        """
         return self._unless_absent(
             ("id", schema_id), lambda: self._once(("id", schema_id), lambda: self._ask_id(schema_id))
         )
 
     def version(self, subject: str, version: int) -> Registered:
-        """A version of a subject. Raises RegistryRefused, RegistryUnreachable."""
+        """Return one version of a subject. Raises RegistryRefused or RegistryUnreachable."""
         return self._once(("version", subject, version), lambda: self._ask_version(subject, str(version)))
 
     def latest(self, subject: str) -> Registered:
-        """As it is now: never remembered."""
+        """Return the latest version of a subject. The answer is never cached."""
         return self._ask_version(subject, "latest")
 
     def versions(self, subject: str) -> list[int]:
-        """The versions of a subject that are there now, in order."""
+        """Return the version numbers that a subject has now, in ascending order."""
         path = f"/subjects/{quote(subject, safe='')}/versions"
         found = self._transport.get(path)
         if not isinstance(found, list) or not all(isinstance(each, int) for each in found):
@@ -77,8 +84,9 @@ class RegistryClient:
         return sorted(found)
 
     def subjects_of(self, schema_id: int) -> list[str]:
-        """The subjects that an id is registered under now; none where there is no such id. Raises
-        RegistryRefused, RegistryUnreachable.
+        """Return the subjects under which an id is registered now; empty if there is no such id.
+
+        Raises RegistryRefused or RegistryUnreachable.
         """
         path = f"/schemas/ids/{schema_id}/subjects"
         try:
@@ -92,8 +100,9 @@ class RegistryClient:
         return found
 
     def alias_of(self, subject: str) -> str | None:
-        """The subject that this name stands for now, if it is configured to. Raises RegistryRefused,
-        RegistryUnreachable.
+        """Return the subject that this name is an alias of now, or None if it is no alias.
+
+        Raises RegistryRefused or RegistryUnreachable.
         """
         path = f"/config/{quote(subject, safe='')}"
         try:
@@ -116,7 +125,10 @@ class RegistryClient:
         *,
         normalize: bool = False,
     ) -> int:
-        """The id of a schema under a subject, new or not. Raises RegistryRefused, RegistryUnreachable."""
+        """Register a schema, unless it already is, and return its id.
+
+        Raises RegistryRefused or RegistryUnreachable.
+        """
         path = f"/subjects/{quote(subject, safe='')}/versions" + ("?normalize=true" if normalize else "")
         return self._id_of(path, format, text, tuple(references))
 
@@ -129,12 +141,15 @@ class RegistryClient:
         *,
         normalize: bool = False,
     ) -> int:
-        """The id of a schema that is registered under the subject. Raises RegistryRefused where it is not."""
+        """Return the id of a schema under a subject. Raises RegistryRefused if it is not registered there."""
         path = f"/subjects/{quote(subject, safe='')}" + ("?normalize=true" if normalize else "")
         return self._id_of(path, format, text, tuple(references))
 
     def delete_subject(self, subject: str) -> None:
-        """Softly; one that is not there is passed over. Raises RegistryRefused, RegistryUnreachable."""
+        """Soft-delete a subject; do nothing if it does not exist.
+
+        Raises RegistryRefused or RegistryUnreachable.
+        """
         path = f"/subjects/{quote(subject, safe='')}"
         try:
             self._transport.delete(path)
@@ -153,7 +168,7 @@ class RegistryClient:
                         del self._known[key]
 
     def parsed(self, registered: Registered) -> Schema:
-        """With all that it refers to. Raises SchemaError, RegistryRefused, RegistryUnreachable."""
+        """Parse a schema with its references. Raises SchemaError, RegistryRefused or RegistryUnreachable."""
         key = ("parsed", registered.format, registered.text, registered.references)
         return self._once(key, lambda: self._parse(registered))
 
@@ -161,7 +176,7 @@ class RegistryClient:
         return parse(registered.format, registered.text, registered.references, self._find, is_new=False)
 
     def _find(self, reference: Reference) -> Found:
-        """Raises RegistryRefused for a missing reference, not that the schema is bad: it may come later."""
+        """Look up a reference. A missing one raises RegistryRefused, as it may be registered later."""
         subject, version = reference.subject, reference.version
         found = self._unless_absent(
             ("reference", subject, version),
@@ -196,7 +211,7 @@ class RegistryClient:
         return _registered(path, self._transport.get(path), {})
 
     def _unless_absent(self, key: Hashable, ask: Callable[[], T]) -> T:
-        """Ask, unless the registry answered lately that there is no such thing. Raises RegistryRefused."""
+        """Send the request unless a recent answer said that nothing is there. Raises RegistryRefused."""
         refused = self._absent.get(key)
         if refused is not None:
             raise refused.again()
@@ -208,7 +223,10 @@ class RegistryClient:
             raise
 
     def _once(self, key: Hashable, ask: Callable[[], T]) -> T:
-        """Errors are not remembered. Two threads may ask the same at once: they hear the same."""
+        """Return the cached answer or ask for it. Errors are not cached.
+
+        Two threads may ask at the same time; both requests give the same answer.
+        """
         with self._lock:
             if key in self._known:
                 known: T = self._known[key]
@@ -223,7 +241,10 @@ _shared: dict[tuple[int, RegistryConfig], RegistryClient] = {}
 
 
 def shared_registry(config: RegistryConfig) -> RegistryClient:
-    """The process's client for this configuration; the process id keeps a forked worker off its parent's."""
+    """Return the process's client for this configuration.
+
+    The key contains the process id, so that a forked worker does not use its parent's client.
+    """
     key = (os.getpid(), config)
     if key not in _shared:
         _shared[key] = RegistryClient(config)

@@ -1,14 +1,13 @@
-"""What a schema says, for the three formats of the registry. Nothing here reads a file, a socket or a
-clock.
+"""Parse, print and compare schemas of the registry's three formats, without any files, sockets or clocks.
 
-`parse(format, text, references, find)` gives a `Schema`, or raises a `SchemaError` that names what was
-found, what was expected and where. A schema knows its text as the registry stores it (`canonical`), its
-normal form (`normalized`), other ways to print it (`formatted`), whether another one is the same
-(`identity`), and what it can't read of what another one wrote (`incompatibilities`). `levels.check` turns
-that into the verdict of BACKWARD, FORWARD, FULL, their transitive forms, or NONE, in the messages that
+`parse(format, text, references, find)` returns a `Schema`, or raises a `SchemaError` that says what was
+found, what was expected and where. A schema can give its text as the registry stores it (`canonical`), its
+normal form (`normalized`), other printed forms (`formatted`), a key that equal schemas share (`identity`),
+and the reasons why it can't read data of another schema (`incompatibilities`). `levels.check` turns these
+reasons into the verdict of BACKWARD, FORWARD, FULL, their transitive forms, or NONE, with the messages that
 `verbose=true` shows.
 
-References are found by the function that is passed in: the text of subject and version, or None.
+The caller passes a function that finds references: it returns the text of a subject and version, or None.
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ from penstock.registry.formats.schema import Schema
 
 __all__ = ["FORMATS", "Find", "Reference", "Schema", "SchemaError", "parse"]
 
-# What a record of `_schemas` may hold by default (max.message.bytes). An operator who raises that raises
-# this.
+# The default maximum of a record in `_schemas` (max.message.bytes). An operator who raises the topic's limit
+# must raise this one too.
 SCHEMA_BYTES_MAX: Final = 1_048_576
 
 _Parser = Callable[..., Schema]
@@ -47,9 +46,10 @@ def parse(
     is_new: bool = True,
     bytes_max: int = SCHEMA_BYTES_MAX,
 ) -> Schema:
-    """The schema of a text. ``is_new`` asks for what a schema must keep to register it (Avro's names and
-    defaults), which one that is stored already may not. ``bytes_max`` holds for the text and all it refers
-    to together.
+    """Parse the text of a schema. Raises SchemaError if it is invalid.
+
+    ``is_new`` enforces the rules for schemas that are being registered (Avro's names and defaults), which a
+    stored schema may violate. ``bytes_max`` limits the text and everything it refers to together.
     """
     parser = FORMATS.get(format)
     if parser is None:

@@ -1,4 +1,4 @@
-"""What can be wrong with a schema before compatibility is asked about."""
+"""The errors that a schema can have before its compatibility is checked."""
 
 from __future__ import annotations
 
@@ -11,20 +11,23 @@ class SchemaError(ValueError):
 
 
 class UnknownReference(SchemaError):
-    """A schema refers to a subject and version, or imports a name, that is not there."""
+    """A schema refers to a subject and version, or imports a name, that does not exist."""
 
 
 class ReferenceCycle(SchemaError):
-    """Schemas refer to each other in a circle."""
+    """Schemas refer to each other in a cycle."""
 
 
 class ComparisonTooLarge(SchemaError):
-    """Comparing two schemas would take too long: they combine too many alternatives."""
+    """Comparing two schemas would take too long, because they combine too many alternatives."""
 
 
 @contextmanager
 def bounded() -> Iterator[None]:
-    """A schema may be nested by names as well as by brackets, deeper than any limit on the text can tell."""
+    """Turn a RecursionError into a SchemaError.
+
+    A schema may be nested by names as well as by brackets, deeper than any limit on the text can detect.
+    """
     try:
         yield
     except RecursionError:

@@ -1,6 +1,4 @@
-"""JSON texts of schemas: read with exact numbers and bounded depth, written as Confluent's registry writes
-them.
-"""
+"""Read JSON texts of schemas with exact numbers and bounded depth, and write them as Confluent does."""
 
 from __future__ import annotations
 
@@ -15,21 +13,23 @@ from penstock.registry.formats.errors import SchemaError
 
 Json: TypeAlias = Any  # None, bool, int, Decimal, str, list, dict
 
-# Each level of brackets costs a walk over the schema a few calls, and Python has about a thousand.
+# Limit on nested brackets. A walk over the schema needs a few calls for each level, and Python allows about a
+# thousand.
 DEPTH_MAX: Final = 128
-EXPONENT_MAX: Final = 1_000  # a few characters may not stand for a number of a gigabyte
+EXPONENT_MAX: Final = 1_000  # a short text must not produce a number of a gigabyte
 DIGITS_MAX: Final = 1_000
 
-# A string without an end goes to the end of the text: to look for one at each quote would take quadratic
-# time.
+# A string without an end matches up to the end of the text. Searching for the end at each quote would take
+# quadratic time.
 _TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)
 _ESCAPED: Final = re.compile(r'["\\\x00-\x1f\ud800-\udfff]')
 _SHORT: Final = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
 
 
 def read(text: str, *, repeats: bool = True) -> Json:
-    """The value of a JSON text. Raises SchemaError with line and column. Of a name that repeats, the last
-    value counts, unless ``repeats`` is False.
+    """Return the value of a JSON text. Raises SchemaError with line and column.
+
+    If a name repeats in an object, the last value counts, or it is an error if ``repeats`` is False.
     """
     _check_depth(text)
     try:
@@ -48,7 +48,10 @@ def read(text: str, *, repeats: bool = True) -> Json:
 
 
 def write(value: Json, *, number: Callable[[Decimal], str] = str, sort_keys: bool = False) -> str:
-    """The shortest JSON text of a value. Decimals are written by ``number``: by default as they were read."""
+    """Return the shortest JSON text of a value.
+
+    ``number`` formats decimals, by default as they were read.
+    """
     pieces: list[str] = []
     _write(value, pieces.append, number, sort_keys)
     return "".join(pieces)
@@ -87,7 +90,7 @@ def _write(
 
 
 def quoted(text: str) -> str:
-    """A JSON string."""
+    """Return the text as a JSON string."""
     return '"' + _ESCAPED.sub(_escape, text) + '"'
 
 
@@ -96,12 +99,12 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def utf16(text: str) -> bytes:
-    """The order of strings in Java."""
+    """Return a key that sorts strings in Java's order."""
     return text.encode("utf-16-be", "surrogatepass")
 
 
 def java_double(value: Decimal) -> str:
-    """A number as Java writes a double: 1.0E10, 0.25."""
+    """Format a number as Java formats a double: 1.0E10, 0.25."""
     number = float(value)
     if number in (float("inf"), float("-inf")):
         return '"Infinity"' if number > 0 else '"-Infinity"'
@@ -118,7 +121,7 @@ def java_double(value: Decimal) -> str:
 
 
 def kind(value: Json) -> str:
-    """What a value is, for a message."""
+    """The JSON type of a value, for messages."""
     match value:
         case None:
             return "null"
@@ -134,7 +137,7 @@ def kind(value: Json) -> str:
 
 
 def shortened(value: Json, characters_max: int = 80) -> str:
-    """A value for a message, with the rest of a long one left out."""
+    """Return a value's text for a message, truncated if it is long."""
     text = write(value)
     return text if len(text) <= characters_max else f"{text[:characters_max]}…"
 

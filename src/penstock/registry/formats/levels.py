@@ -1,6 +1,4 @@
-"""The levels of compatibility: which earlier versions a new schema is held against, and who has to read
-whom.
-"""
+"""The levels of compatibility: which earlier versions count, and which schema must read which."""
 
 from __future__ import annotations
 
@@ -15,7 +13,7 @@ SHOWN_SCHEMA_CHARACTERS_MAX: Final = 10_240
 
 
 class Level(Enum):
-    """Confluent's levels, by their names in a configuration."""
+    """Confluent's levels, with their names in a configuration."""
 
     NONE = "NONE"
     BACKWARD = "BACKWARD"
@@ -27,7 +25,7 @@ class Level(Enum):
 
     @property
     def is_transitive(self) -> bool:
-        """Every earlier version counts, not the latest alone."""
+        """Whether every earlier version counts, not only the latest."""
         return self.value.endswith("_TRANSITIVE")
 
     @property
@@ -47,10 +45,11 @@ class Version(NamedTuple):
 
 
 def check(level: Level, new: Schema, earlier: Sequence[Version], *, is_lenient: bool = False) -> list[str]:
-    """Messages that say why ``new`` may not follow ``earlier`` (oldest first), or none.
+    """Check ``new`` against ``earlier`` versions (oldest first) and return messages about a conflict.
 
-    Versions are held against it from the latest backwards; the first that forbids it is told, with its
-    number and text. Raises SchemaError where two schemas can't be compared.
+    The list is empty if ``new`` is allowed. Versions are compared from the latest backwards; the messages
+    name the number and text of the first one that conflicts. Raises SchemaError if two schemas can't be
+    compared.
     """
     if level is Level.NONE:
         return []

@@ -1,4 +1,4 @@
-"""References between schemas: subject and version under a name, and all that they refer to in turn."""
+"""Resolve references between schemas: named subjects and versions, and their own references in turn."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ REFERENCES_MAX: Final = 1_000
 
 @dataclass(frozen=True, slots=True, order=True)
 class Reference:
-    """Where the schema that is called ``name`` is registered: an Avro full name, a URI in JSON Schema, the
-    path of an import in Protobuf. Version -1 is the latest.
+    """The subject and version at which the schema named ``name`` is registered.
+
+    The name is an Avro full name, a URI in JSON Schema, or the path of an import in Protobuf. Version -1 is
+    the latest.
     """
 
     name: str
@@ -27,7 +29,7 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A registered schema, as its subject keeps it."""
+    """A registered schema, as stored in its subject."""
 
     text: str
     references: tuple[Reference, ...] = ()
@@ -37,13 +39,15 @@ Find: TypeAlias = Callable[[Reference], Found | None]
 
 
 def resolve(references: Sequence[Reference], find: Find | None, bytes_max: int) -> dict[str, str]:
-    """The texts that are referred to, by name, each after those that it refers to itself. The first schema
-    of a name counts, as in Confluent's registry. ``bytes_max`` is for all texts together.
+    """Return all referenced texts by name, each after the texts that it refers to itself.
+
+    If several references have the same name, the first one counts, as in Confluent's registry. ``bytes_max``
+    limits all texts together.
     """
     texts: dict[str, str] = {}
     open_names: dict[str, Reference] = {}
     used = 0
-    # A reference comes twice: first to be opened, then, with its text, when all that it needs is there.
+    # Each reference is popped twice: first to look it up, then, with its text, after all its own references.
     waiting: list[tuple[Reference, Found | None]] = [(each, None) for each in reversed(references)]
     while waiting:
         reference, found = waiting.pop()
@@ -84,10 +88,10 @@ def _found(reference: Reference, find: Find | None) -> Found:
 
 
 def sorted_references(references: Sequence[Reference]) -> tuple[Reference, ...]:
-    """The references of a normalized schema: in order, each once."""
+    """Return the references of a normalized schema: sorted and without duplicates."""
     return tuple(sorted(set(references)))
 
 
 def names(resolved: Mapping[str, str]) -> str:
-    """The names that are there, for a message."""
+    """The available names, for messages."""
     return ", ".join(map(repr, resolved)) or "none"

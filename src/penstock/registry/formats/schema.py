@@ -1,4 +1,4 @@
-"""What every format offers, and what stands between two schemas."""
+"""The interface of every format's schemas, and the incompatibilities between two schemas."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ from typing import ClassVar, Final, Self
 
 from penstock.registry.formats.references import Reference
 
-REPORTED_MAX: Final = 1_000  # incompatibilities of two schemas; whoever has more has no use for them
+# Limit on the reported incompatibilities of two schemas; a longer list helps no user.
+REPORTED_MAX: Final = 1_000
 _STEP_CHARACTERS_MAX: Final = 256
 
 
 def shown_path(path: Sequence[str]) -> str:
-    """A path as messages have it. The name of a property may be as long as a schema, and stand in all
-    messages.
+    """Format a path for messages.
+
+    Each step is truncated: a property's name may be as long as a schema, and would repeat in every message.
     """
     return "#/" + "/".join(
         each if len(each) <= _STEP_CHARACTERS_MAX else f"{each[:_STEP_CHARACTERS_MAX]}…" for each in path
@@ -26,29 +28,29 @@ def shown_path(path: Sequence[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Incompatibility:
-    """One reason why a reader can't read what a writer wrote.
+    """One reason why a reader can't read a writer's data.
 
-    ``kind`` is Confluent's name of the rule, ``path`` where it was broken, in the reader's terms: a JSON
-    pointer in Avro, `#/…` in the others. ``description`` holds ``{reader}`` and ``{writer}``, for "new" and
-    "old".
+    ``kind`` is Confluent's name of the broken rule. ``path`` is the place in the reader's schema: a JSON
+    pointer in Avro, `#/…` in the other formats. ``description`` contains the placeholders ``{reader}`` and
+    ``{writer}``, for "new" and "old".
     """
 
     kind: str
     path: str
     description: str
-    detail: str | None = None  # Avro has it: what was expected and what was found
+    detail: str | None = None  # only in Avro: what was expected and what was found
 
     def message(self, reader: str, writer: str) -> str:
-        """As `verbose=true` shows it."""
+        """Format the message as `verbose=true` shows it."""
         text = self.description.replace("{reader}", reader).replace("{writer}", writer)
-        text = text.replace("{path}", f"'{self.path}'")  # last: a path may hold anything
+        text = text.replace("{path}", f"'{self.path}'")  # last, because a path may contain any text
         if self.detail is None:
             return f'{{errorType:"{self.kind}", description:"{text}"}}'
         return f"{{errorType:'{self.kind}', description:'{text}', additionalInfo:'{self.detail}'}}"
 
 
 class Schema(ABC):
-    """A parsed schema. Immutable: what it answers never changes."""
+    """A parsed schema. It is immutable, so its methods always return the same."""
 
     format: ClassVar[str]
     references: tuple[Reference, ...]
@@ -58,7 +60,7 @@ class Schema(ABC):
     def parse(
         cls, text: str, references: tuple[Reference, ...], resolved: Mapping[str, str], *, is_new: bool = True
     ) -> Self:
-        """The schema of a text, which may use the names in ``resolved``. Raises SchemaError."""
+        """Parse a text, which may use the names in ``resolved``. Raises SchemaError."""
 
     @abstractmethod
     def canonical(self) -> str:
@@ -66,26 +68,31 @@ class Schema(ABC):
 
     @abstractmethod
     def normalized(self) -> Self:
-        """The schema of the same meaning that `normalize=true` stores."""
+        """Return the equivalent schema that `normalize=true` stores."""
 
     @abstractmethod
     def identity(self) -> Hashable:
-        """Schemas of equal identity are one and the same to a subject; what doesn't change a schema is left
-        out.
+        """Return a key that is equal for schemas that a subject treats as the same.
+
+        It leaves out details that don't change the schema.
         """
 
     @abstractmethod
     def incompatibilities(self, writer: Self, *, is_lenient: bool = False) -> list[Incompatibility]:
-        """Why data of ``writer`` can't be read by this schema. ``is_lenient``: JSON Schema's lenient
-        policy.
+        """Return the reasons why this schema can't read data of ``writer``.
+
+        ``is_lenient`` selects JSON Schema's lenient policy.
         """
 
     def formatted(self, name: str) -> str:
-        """The text in the form that `format=` names. One that is unknown is the canonical text, as there."""
+        """Return the text in the form that `format=` names.
+
+        An unknown form is the canonical text, as in Confluent's registry.
+        """
         return self.canonical()
 
     def fingerprint(self) -> bytes:
-        """The MD5 of text and references by which the registry finds a schema's id again."""
+        """Return the MD5 of text and references, by which the registry finds the id of a known schema."""
         digest = hashlib.md5(self.canonical().encode(), usedforsecurity=False)
         for reference in self.references:
             digest.update(reference.name.encode())

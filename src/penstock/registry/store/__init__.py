@@ -1,8 +1,11 @@
 """The registry's state on Kafka: the topic `_schemas` and the group whose leader writes to it.
 
-- `topic` makes the topic, or looks whether one that is there will do;
-- `image` follows it and keeps a `subjects.Registry` of what it says;
-- `writer` appends, and fences whoever wrote before;
-- `election` says who leads: by Confluent's group protocol, so that their instances and ours may share one;
-- `store` puts them together: reads from the image, writes by the leader.
+- `topic` creates the topic, or checks that an existing one is suitable.
+- `image` follows it and keeps a `subjects.Registry` of its records.
+- `writer` appends records and fences earlier writers.
+- `election` determines the leader with Confluent's group protocol, so that their instances and ours can share
+  one group.
+- `store` combines them: it reads from the image and writes if this instance leads.
+
+Code that reads or writes the topic belongs here; the meaning of the records belongs in `subjects`.
 """

@@ -1,4 +1,4 @@
-"""What a registry is told about its cluster, under the names of Confluent's configurations."""
+"""A registry's settings for its cluster, under the names of Confluent's configurations."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ _LEVELS: Final = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StoreConfig:
-    """``client``: how the cluster is reached, from what begins with ``kafkastore.``."""
+    """The settings of a store.
+
+    ``client`` holds the client's properties, which have the prefix ``kafkastore.``.
+    """
 
     client: ClientConfig
     topic: str = setting("kafkastore.topic", "_schemas", text)
@@ -43,7 +46,7 @@ class StoreConfig:
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> StoreConfig:
-        """Raises ConfigError."""
+        """Read the configuration from properties. Raises ConfigError if one is missing or invalid."""
         if _SERVERS not in properties:
             raise ConfigError(f"'{_SERVERS}' is missing: expected host:port[,host:port...]")
         of_client = {
@@ -69,7 +72,7 @@ class _Answers:
 
 
 def settings_from(properties: Mapping[str, str]) -> Settings:
-    """What of the properties answers depend on. Raises ConfigError."""
+    """Read those properties that affect the registry's answers. Raises ConfigError if one is invalid."""
     found = from_properties(_Answers, properties)
     return Settings(
         compatibility_level=found.level.upper(),

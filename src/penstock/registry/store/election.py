@@ -1,8 +1,8 @@
-"""Who leads: the group protocol of Confluent's registry, so that their instances and ours may share a group.
+"""Elect the leader by the group protocol of Confluent's registry, so that both can share a group.
 
-Each member tells where it listens and whether it may lead. The group's leader, which is somebody else's
-business, names the registry's: the one that leads already, where just one says so, else the eligible one with
-the smallest URL.
+Each member announces its address and whether it may lead. The leader of the Kafka group, which need not be
+the registry's leader, names the registry's leader: the current one if exactly one member claims to be it,
+else the eligible member with the smallest URL.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ PROTOCOL: Final = GroupProtocol("sr", "v0")
 _VERSION: Final = 1
 _NO_ERROR: Final = 0
 _DUPLICATE_URLS: Final = 1
-# What JSON of somebody else may lead to.
+# Errors that JSON from another implementation may cause.
 _UNREADABLE: Final = (ValueError, KeyError, TypeError, AttributeError)
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Where an instance is reached by the others."""
+    """The address at which the other instances reach this one."""
 
     host: str
     port: int
@@ -65,7 +65,7 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class Leadership:
-    """What one generation of the group has agreed on. No leader: nobody may write."""
+    """The result of one generation of the group. Without a leader no instance may write."""
 
     generation: int
     leader: Identity | None
@@ -76,7 +76,7 @@ NOBODY: Final = Leadership(-1, None, False)
 
 
 def choose(members: Mapping[str, Identity]) -> str | None:
-    """The member id of the leader. Pure."""
+    """Return the member id of the leader, or None if no member is eligible. Pure."""
     eligible = sorted((identity.url, member) for member, identity in members.items() if identity.is_eligible)
     leading = [member for _, member in eligible if members[member].is_leader]
     if len(leading) == 1:
@@ -85,7 +85,7 @@ def choose(members: Mapping[str, Identity]) -> str | None:
 
 
 def assignment(members: Mapping[str, Identity]) -> bytes:
-    """What all members are told."""
+    """Encode the assignment that all members receive."""
     urls = {identity.url for identity in members.values()}
     leader = choose(members)
     told: dict[str, Any] = {
@@ -98,7 +98,7 @@ def assignment(members: Mapping[str, Identity]) -> bytes:
 
 
 class Election:
-    """This instance in the group, and what the group has agreed on."""
+    """This instance's membership in the group, and the current leadership."""
 
     def __init__(
         self, config: ClientConfig, group_id: str, identity: Identity, session_timeout_ms: int
@@ -120,16 +120,16 @@ class Election:
         return self._leadership
 
     def leads(self, generation: int) -> bool:
-        """Whether this instance leads in that generation, and nobody else can by now."""
+        """Whether this instance leads in that generation and no other instance can have replaced it yet."""
         now = self._leadership
         return now.is_own and now.generation == generation and self._member.is_surely_in
 
     def wait_for_leader(self, timeout_s: float) -> Leadership:
-        """The leadership once there is a leader, or as it is after so long."""
+        """Wait for a leader, at most ``timeout_s``, and return the leadership."""
         return self._wait(lambda now: now.leader is not None, timeout_s)
 
     def wait_for_another(self, than: Leadership, timeout_s: float) -> Leadership:
-        """The leadership once a later generation has a leader, or as it is after so long."""
+        """Wait for a leader of a later generation, at most ``timeout_s``, and return the leadership."""
         return self._wait(lambda now: now.leader is not None and now is not than, timeout_s)
 
     def _wait(self, is_wanted: Callable[[Leadership], bool], timeout_s: float) -> Leadership:
@@ -137,7 +137,7 @@ class Election:
             self._changed.wait_for(lambda: is_wanted(self._leadership), timeout_s)
             return self._leadership
 
-    # Called by the membership
+    # The membership calls these methods.
 
     def metadata(self) -> bytes:
         return json.dumps(replace(self.identity, is_leader=self._was_leader).as_json()).encode()

@@ -1,4 +1,4 @@
-"""What the topic says, kept by following it."""
+"""Follow the topic and keep its state in memory."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-# News come at once; this is how often a quiet topic is asked for again.
+# The longest wait of a fetch on a quiet topic; a fetch returns at once when there are new records.
 _MAX_WAIT_MS: Final = 500
 _ATTEMPTS: Final = 3
 
 
 class Broken(Exception):
-    """The topic can't be followed any more; the message says why."""
+    """The topic can't be followed any longer; the message says why."""
 
 
 class NotRead(Exception):
-    """The topic has not been read to its end since the start, or since it was made anew."""
+    """The topic has not been read to its end since the start, or since it was recreated."""
 
 
 class Image:
-    """A `Registry` beside the topic. Any thread may read; the follower's alone replays.
+    """A `Registry` that follows the topic. Any thread may read; only the follower's thread replays records.
 
-    A topic that was truncated or made anew is read from its start, into a new registry.
+    After the topic was truncated or recreated, it is read from its start into a new registry.
     """
 
     def __init__(self, config: ClientConfig, topic: str, make: Callable[[], Registry]) -> None:
@@ -42,7 +42,7 @@ class Image:
         self._registry = make()
         self._changed = threading.Condition(threading.RLock())
         self._position = 0
-        self._replays = 0  # counted before each replay, so that a reader sees that one began
+        self._replays = 0  # incremented before each replay, so that a reader notices one that has begun
         self._is_read = False
         self._error: BaseException | None = None
         self._follower = Follower(
@@ -61,10 +61,10 @@ class Image:
         self._follower.close()
 
     def read(self, question: Callable[[Registry], T]) -> T:
-        """Return the registry's answer as of now. Raises Broken, NotRead.
+        """Return the registry's answer as of now. Raises Broken or NotRead.
 
         The question runs without the lock, since comparing large schemas may take seconds. If a record was
-        replayed meanwhile the question is asked again, the last time under the lock.
+        replayed meanwhile, the question runs again, the last time under the lock.
         """
         for _ in range(_ATTEMPTS):
             with self._changed:
@@ -87,16 +87,16 @@ class Image:
         return self._registry
 
     def wait_until_read(self, timeout_s: float) -> bool:
-        """Until all that was committed has been replayed; False where that takes longer. Raises Broken."""
+        """Wait until all committed records are replayed; return False on timeout. Raises Broken."""
         return self._wait(lambda: self._is_read, timeout_s)
 
     def wait_for(self, offset: int, timeout_s: float) -> bool:
-        """Until the record at ``offset`` has been replayed; False where that takes longer. Raises Broken."""
+        """Wait until the record at ``offset`` is replayed; return False on timeout. Raises Broken."""
         return self._wait(lambda: self._position > offset, timeout_s)
 
     @property
     def trouble(self) -> str | None:
-        """What the follower waits for, where it does."""
+        """The reason why the follower is waiting, if it is."""
         return self._follower.trouble
 
     def _wait(self, is_done: Callable[[], bool], timeout_s: float) -> bool:
@@ -109,13 +109,13 @@ class Image:
         if self._error is not None:
             raise Broken(str(self._error)) from self._error
 
-    # Called by the follower
+    # The follower calls these methods.
 
     def counted(self, partitions: Mapping[str, int]) -> None:
-        """One partition, as `topic` has made sure."""
+        """Do nothing: `topic` has verified that there is one partition."""
 
     def dropped(self, tp: TopicPartition) -> None:
-        """The topic is gone: what is known is told until there is another."""
+        """Keep the current state: the topic was deleted, and reads use this state until it is recreated."""
 
     def begin(self, tp: TopicPartition, offset: int) -> None:
         with self._changed:

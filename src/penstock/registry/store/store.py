@@ -1,4 +1,4 @@
-"""Reads from the image, writes by the leader: decide, append, wait until it is replayed, answer."""
+"""Read from the image and write as the leader: decide, append, wait for the replay, answer."""
 
 from __future__ import annotations
 
@@ -32,25 +32,27 @@ _ATTEMPTS: Final = 3
 
 
 class NotLeader(Exception):
-    """Another instance leads, or none; nothing was written."""
+    """Another instance leads, or none does; nothing was written."""
 
 
 class Store:
-    """One instance's share: thread-safe.
+    """The registry's state at one instance. It is thread-safe.
 
-    Raises RegistryError for all that goes wrong, and NotLeader.
+    All failures raise RegistryError, except NotLeader.
     """
 
     def __init__(self, config: StoreConfig, settings: Settings, identity: Identity) -> None:
         self.config = config
         self.cluster_id = ""
-        # One write waits for no more than this in all: for its leader, its broker and its replay.
+        # One write takes at most this long in all, including the waits for its leader, its broker and its
+        # replay.
         bounded = replace(config.client, api_timeout_ms=config.timeout_ms)
         self._cluster = Cluster(bounded)
         self._ends = Cluster(bounded)
         self._ends_lock = threading.Lock()
         self._image = Image(config.client, config.topic, lambda: Registry(settings))
-        # By the topic's name alone: groups that share a topic by mistake take turns, and give no id twice.
+        # The id depends only on the topic, so that groups that share a topic by mistake fence each other and
+        # never assign the same id twice.
         self._writer = Writer(self._cluster, config.topic, f"schema-registry-{config.topic}")
         self._election = Election(config.client, config.group_id, identity, config.session_timeout_ms)
         self._write_lock = threading.Lock()
@@ -61,7 +63,7 @@ class Store:
         return self._election
 
     def start(self) -> None:
-        """Return once all that is in the topic is known and the group has formed.
+        """Read the topic to its end, join the group and wait until it has formed.
 
         Raises ConfigError, ClientError, Broken, and TimeoutError after ``kafkastore.init.timeout.ms``.
         """
@@ -77,7 +79,7 @@ class Store:
                 f"{self.config.start_timeout_ms} ms: {why}"
             )
         self._election.start()
-        # Without an eligible member there is no leader, and reads are answered all the same.
+        # Without an eligible member there is no leader, but reads can still be answered.
         if self.config.is_eligible:
             self._election.wait_for_leader(deadline_s - time.monotonic())
 
@@ -96,7 +98,7 @@ class Store:
             raise _store_error(error) from error
 
     def catch_up(self) -> None:
-        """Until all that is in the topic by now is known here: after a write at another instance."""
+        """Wait until all records now in the topic are replayed here, after another instance wrote."""
         tp = TopicPartition(self.config.topic, 0)
         try:
             with self._ends_lock:
@@ -109,7 +111,7 @@ class Store:
     # Writes
 
     def write(self, operation: Callable[[Registry], Decision]) -> Any:
-        """The answer once its records are in the log and replayed here."""
+        """Carry out a write and return its answer once its records are in the log and replayed here."""
         if not self._write_lock.acquire(timeout=self._timeout_s):
             raise RegistryError(TIMED_OUT, f"Other writes took longer than {self._timeout_s:g} s")
         try:
@@ -120,7 +122,8 @@ class Store:
                 try:
                     return self._write(operation, leadership)
                 except Fenced as error:
-                    # Not written: by now the group knows of another leader, or this one takes over again.
+                    # Nothing was written. By now the group may have another leader, or this one claims the
+                    # topic again.
                     logger.info("%s", error)
                     self._claimed = None
             raise RegistryError(STORE_ERROR, f"Another registry writes to topic {self.config.topic}")
@@ -145,8 +148,9 @@ class Store:
             raise _store_error(error) from error
 
     def _claim(self, generation: int) -> None:
-        """Once a generation, and after a write that may or may not have come to be: fence all others, and
-        know what they have written.
+        """Fence all other writers and replay everything they have written.
+
+        This happens once per generation, and after each write whose outcome is unknown.
         """
         if self._claimed == generation:
             return

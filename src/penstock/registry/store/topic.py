@@ -1,4 +1,7 @@
-"""The topic: one partition, compacted, with as many replicas as asked for or as there are brokers."""
+"""Create or check the topic: one partition, compacted.
+
+It gets the configured number of replicas, or as many as there are brokers.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,10 @@ _COMPACT: Final = "compact"
 
 
 def require_topic(cluster: Cluster, config: StoreConfig) -> None:
-    """Make it where it is missing. Raises ConfigError for one that can't keep schemas, and ClientError."""
+    """Create the topic if it is missing.
+
+    Raises ConfigError if an existing one can't keep schemas, and ClientError.
+    """
     known = cluster.refresh()
     if config.topic not in known.topics:
         replicas = min(config.replication_factor, len(known.brokers))
@@ -33,7 +39,7 @@ def require_topic(cluster: Cluster, config: StoreConfig) -> None:
 
 
 def _verify(cluster: Cluster, topic: str) -> None:
-    """Somebody else may have made it."""
+    """Check the topic's settings, since another program may have created it."""
     partitions = len(cluster.require_topics([topic], create=True)[topic].partitions)
     if partitions != 1:
         raise ConfigError(f"topic '{topic}' has {partitions} partitions, expected 1: schemas have one order")

@@ -1,10 +1,10 @@
-"""Appends to the topic, by one writer at a time.
+"""Append to the topic as its only writer.
 
-A former leader that has not heard yet that it is none must not write. So every writer takes the same
-transactional id over: that raises the epoch of the producer id, and once the new one has written a record,
-the leader of the partition refuses whatever still comes with an older epoch. The records are in no
-transaction: one request writes them, all or none, and readers of any isolation level see them at once. Only
-what no batch can hold, such as the tombstones of ten thousand versions, is written by several, in order.
+A former leader that does not know yet that it was replaced must not write. So every writer uses the same
+transactional id. Initializing it raises the epoch of the producer id, and once the new writer has appended a
+record, the leader of the partition refuses records with an older epoch. The records belong to no transaction:
+one request writes all or none of them, and readers at any isolation level see them at once. Only records that
+exceed one batch, such as the tombstones of ten thousand versions, are written in several batches, in order.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from penstock.protocol.records import Record as LogRecord
 from penstock.protocol.records import encode_batch
 from penstock.registry.subjects import Record
 
-# No transaction is ever begun; brokers want a time for one.
+# No transaction is ever begun, but brokers require a timeout for one.
 _TRANSACTION_TIMEOUT_MS: Final = 60_000
-# Less than what a topic takes by default (max.message.bytes).
+# Less than the default maximum of a topic (max.message.bytes).
 _BATCH_BYTES_MAX: Final = 1 << 19
 _RECORD_OVERHEAD_BYTES: Final = 20
 _TOO_LARGE: Final = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
@@ -44,7 +44,7 @@ _FENCED: Final = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED)
 
 
 def batches(records: Sequence[Record], bytes_max: int = _BATCH_BYTES_MAX) -> Iterator[Sequence[Record]]:
-    """Split records, in order, into batches of at most ``bytes_max``; a larger record is a batch alone."""
+    """Split records, in order, into batches of at most ``bytes_max``; a larger record forms a batch alone."""
     begin = size = 0
     for index, record in enumerate(records):
         bytes_more = len(record.key) + len(record.value or b"") + _RECORD_OVERHEAD_BYTES
@@ -56,11 +56,14 @@ def batches(records: Sequence[Record], bytes_max: int = _BATCH_BYTES_MAX) -> Ite
 
 
 class Fenced(ClientError):
-    """Somebody else has taken the topic over; nothing was written."""
+    """Another writer has claimed the topic; nothing was written."""
 
 
 class Writer:
-    """Belongs to one thread at a time. `claim` comes before the first `append`, and after a failed one."""
+    """A writer that one thread uses at a time.
+
+    Call `claim` before the first `append`, and again after a failed one.
+    """
 
     def __init__(self, cluster: Cluster, topic: str, transactional_id: str) -> None:
         self._cluster = cluster
@@ -70,18 +73,19 @@ class Writer:
         self._sequence = 0
 
     def claim(self) -> None:
-        """Take over: what others, or earlier attempts of this writer, have under way is refused once this one
-        has appended. Raises ClientError.
+        """Claim the topic. Raises ClientError.
+
+        Once this writer has appended, pending writes of others and of its own earlier attempts are refused.
         """
         self._identity = None
         self._identity = self._transactor.begin().identity
         self._sequence = 0
 
     def append(self, records: Sequence[Record]) -> int:
-        """Write them in one batch, or as few as will do, with acks=all, and give the offset of the last.
+        """Write the records with acks=all, in as few batches as possible, and return the last one's offset.
 
-        Raises Fenced and RecordTooLarge, with nothing written of that batch and those behind it. After any
-        other ClientError they may be written, now or later, until the next claim.
+        Raises Fenced and RecordTooLarge; then neither that batch nor the ones after it were written. After
+        any other ClientError they may be written, now or later, until the next claim.
         """
         return [self._append(batch) for batch in batches(records)][-1]
 

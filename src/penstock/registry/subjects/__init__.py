@@ -1,25 +1,25 @@
-"""The registry's state machine: what is registered, and what each request does to it. No I/O, no clock.
+"""The registry's state machine: it decides what each request changes, without any I/O or clock.
 
-All state is the image of the topic `_schemas`, whose records `Registry.replay` takes in the order of their
-offsets. A write decides on the image as it is and returns a `Decision`: records, and the answer. Whoever is
-leader
+All state is the image of the topic `_schemas`, whose records `Registry.replay` applies in the order of their
+offsets. A write decides on the current image and returns a `Decision`: records and the answer. The leader
 
-1. has replayed the topic to its end,
+1. replays the topic to its end,
 2. calls the operation,
 3. writes the records in their order (there may be none) and waits until they are replayed here, and
-4. gives the answer; then the next operation may decide.
+4. returns the answer; then the next operation may decide.
 
-So ids are decided here: the greatest of the context that was ever seen, and one. Nodes that don't lead answer
-all reads from their own image, and a registration too where `registered` knows the answer.
+So the leader assigns ids here: one more than the greatest id ever seen in the context. Nodes that don't lead
+answer all reads from their own image, and also registrations that `registered` can answer.
 
-Requests and answers are JSON as the REST API has it (dicts in Confluent's order of fields); versions come as
-text ("latest", "-1", "7"), subjects as they stand in the path (":.context:subject" where a context is meant,
-None for the top level). What is refused raises `RegistryError`, with HTTP status, error code and message.
+Requests and answers are the JSON of the REST API (dicts with Confluent's order of fields). Versions are texts
+("latest", "-1", "7"). Subjects are as in the path: ":.context:subject" for a subject in a context, None for
+the top level. A refused request raises `RegistryError` with HTTP status, error code and message.
 
-The modules, from the ground: records are made of `names`, `contracts` and `configs`; `records` are their
-bytes; `image` replays them; `schemas` parses with references; `state` is the image with its settings. On it
-stand the operations: `searching`, `completing`, `compatibility`, `registering`, `deleting`, `configuring`,
-`listing`; `answers` prints, and `registry` has them all by name.
+The modules, from the lowest layer up: records are made of `names`, `contracts` and `configs`; `records`
+encodes and decodes them; `image` replays them; `schemas` parses schemas with their references; `state` is the
+image with its settings. The operations build on it: `searching`, `completing`, `compatibility`,
+`registering`, `deleting`, `configuring`, `listing`. `answers` formats their results, and `registry` offers
+all of them by name.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Schemas as answers have them, in Confluent's order of fields."""
+"""Format schemas for answers, in Confluent's order of fields."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from penstock.registry.subjects.state import State
 
 
 def whole(value: SchemaValue, aliases: Sequence[str] = ()) -> Json:
-    """A version of a subject."""
+    """Format a version of a subject."""
     parts = _parts(value)
     names = ("subject", "version", "id", "guid", "schemaType", "references", "metadata", "schema", "ts")
     return _filled({**{name: parts[name] for name in names}, "deleted": value.deleted}) | _filled(
@@ -24,14 +24,17 @@ def whole(value: SchemaValue, aliases: Sequence[str] = ()) -> Json:
 
 
 def requested(asked: Asked, version: int, id: int) -> Json:
-    """A version that was found by all that a request said: nothing is told of its record."""
+    """Format a version that matched the whole request, without details of its record."""
     return {
         name: each for name, each in whole(asked.stored(version, id)).items() if name not in ("ts", "deleted")
     }
 
 
 def by_id(value: SchemaValue, greatest_id: int | None, *, is_anywhere: bool = False) -> Json:
-    """A schema by its id; ``is_anywhere``: by its guid, which is no subject's."""
+    """Format a schema found by its id.
+
+    ``is_anywhere`` is for a schema found by its guid, which belongs to no subject.
+    """
     parts = _parts(value)
     names = ("subject", "version", "guid", "schemaType", "schema", "references", "metadata", "ruleSet")
     answer = {name: parts[name] for name in names}
@@ -41,13 +44,13 @@ def by_id(value: SchemaValue, greatest_id: int | None, *, is_anywhere: bool = Fa
 
 
 def registration(found: Json) -> Json:
-    """The same schema as the answer to its registration."""
+    """Format the same schema as the answer to its registration."""
     names = ("id", "version", "guid", "schemaType", "references", "metadata", "ruleSet", "schema", "ts")
     return {name: found[name] for name in (*names, "deleted") if name in found}
 
 
 def formatted(state: State, value: SchemaValue, answer: Json, format: str) -> Json:
-    """The answer with the schema's text in another format; its guid stays that of what is stored."""
+    """Return the answer with the schema's text in another format; the guid stays that of the stored text."""
     if not format.strip():
         return answer
     schema = state.parser.stored(value).schema
@@ -56,7 +59,7 @@ def formatted(state: State, value: SchemaValue, answer: Json, format: str) -> Js
 
 
 def with_qualified_references(value: SchemaValue, answer: Json, reference_format: str) -> Json:
-    """The answer with the contexts of references written out, if that is asked for."""
+    """Return the answer with the contexts of references written out, if requested."""
     if reference_format != "qualified" or not Name.of(value.subject).is_qualified or not value.references:
         return answer
     qualified = (replace(each, subject=beside(value.subject, each.subject)) for each in value.references)

@@ -1,4 +1,4 @@
-"""Whether a schema may follow the versions of a subject, as its configuration says."""
+"""Check whether a schema may follow the versions of a subject, under the subject's configuration."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ def asked(
     verbose: bool,
     normalize: bool,
 ) -> Json:
-    """Against one version, or all (None). An unknown subject has nothing that is incompatible."""
+    """Check a request against one version, or against all (None).
+
+    Any schema is compatible with an unknown subject.
+    """
     if version is None:
         earlier = state.image.versions(subject)
     else:
@@ -59,7 +62,7 @@ def asked(
 def canonical(
     state: State, request: Asked, config: Config, *, is_new: bool, normalize: bool
 ) -> tuple[Asked, Contracted]:
-    """The request in the form that is stored, and its schema."""
+    """Return the request in its stored form, and its parsed schema."""
     request, schema = state.parser.asked(request, is_new=is_new)
     if not state.takes_what_it_is_given(request.subject):
         if state.validates_fields(config):
@@ -67,7 +70,8 @@ def canonical(
                 invalid_schema(f"Invalid schema of type {schema.format}, details: {message}")
         if normalize or schema.format == "PROTOBUF":
             with refusing(schema.format):
-                normal = schema.normalized()  # of a Protobuf file it tells whether all its types are there
+                # Normalizing a Protobuf file also fails if one of its types is missing.
+                normal = schema.normalized()
             schema = normal if normalize else schema
     with refusing(schema.format):
         request = replace(request, schema=schema.canonical(), references=schema.references)
@@ -75,7 +79,7 @@ def canonical(
 
 
 def against(state: State, config: Config, new: Contracted, earlier: Sequence[SchemaValue]) -> list[str]:
-    """Why a schema may not follow the versions of its subject (oldest first), or nothing."""
+    """Return the reasons why a schema may not follow the versions of its subject (oldest first), if any."""
     messages: list[str] = []
     validates_fields = state.validates_fields(config)
     if validates_fields:
@@ -101,7 +105,7 @@ def against(state: State, config: Config, new: Contracted, earlier: Sequence[Sch
 def _same_group(
     group: str | None, metadata: Metadata | None, earlier: Sequence[SchemaValue]
 ) -> Sequence[SchemaValue]:
-    """The versions that have the same value in the property by which the subject's versions are grouped."""
+    """Return the versions with the same value of the metadata property that groups the subject's versions."""
     if group is None:
         return earlier
     value = metadata.property(group) if metadata is not None else None
@@ -113,7 +117,7 @@ def _same_group(
 
 
 def _on_reserved_fields(new: Contracted, previous: Contracted | None) -> list[str]:
-    """A name that is reserved stays so, and may not be a field."""
+    """Check that no reserved name was removed from the metadata, and that none is used as a field."""
     gone = previous.reserved - new.reserved if previous is not None else set()
     return [
         f"The new schema has reserved field {name} removed from its metadata which is present in the old "

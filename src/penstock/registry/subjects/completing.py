@@ -1,4 +1,4 @@
-"""What a request for a schema leaves out, taken from the version before it and from the configuration."""
+"""Complete a request with defaults from the previous version and from the configuration."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from penstock.registry.subjects.schemas import Asked
 
 
 def completed(config: Config, request: Asked, previous: SchemaValue | None, version: int | None) -> Asked:
-    """The request with what the version before it and the configuration add to it. ``version`` is None where
-    nothing is going to be registered.
+    """Return the request with the parts that the previous version and the configuration add.
+
+    ``version`` is None if no schema is being registered.
     """
     if request.is_empty and version is not None:
         if previous is None:

@@ -1,4 +1,4 @@
-"""The configuration of a subject, of a context, or of all."""
+"""The configuration of a subject, of a context, or of the top level."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SHARED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """Fields by Confluent's names, in the order of its records. None: nothing is said."""
+    """A configuration with Confluent's field names, in the order of its records. None means not set."""
 
     alias: str | None = None
     aliasForDeks: str | None = None
@@ -38,7 +38,7 @@ class Config:
 
     @classmethod
     def read(cls, found: Mapping[str, Any], what: str = "value") -> Self:
-        """Of a record. A level or policy that is unknown here counts as none."""
+        """Read a record's value. An unknown level or policy counts as not set."""
         level = json_fields.text(found, "compatibilityLevel", what)
         policy = json_fields.text(found, "compatibilityPolicy", what)
         return cls(
@@ -59,7 +59,7 @@ class Config:
 
     @property
     def changes_contracts(self) -> bool:
-        """Whether it adds to what schemas say of their metadata and rules."""
+        """Whether it adds to the metadata or rules of schemas."""
         return any(
             each is not None
             for each in (
@@ -75,7 +75,7 @@ class Config:
         return Level(self.compatibilityLevel or "BACKWARD")
 
     def json(self) -> dict[str, Any]:
-        """What is said, but for empty texts."""
+        """Return the fields that are set, without empty texts."""
         return {name: each for name, each in self.whole_json().items() if each != ""}
 
     def whole_json(self) -> dict[str, Any]:
@@ -90,12 +90,15 @@ class Config:
         return self if self.compatibilityLevel else replace(self, compatibilityLevel=default)
 
     def over(self, top: Config) -> Self:
-        """This configuration of a subject, with what it takes from the top level where it says nothing."""
+        """Return a subject's configuration, with unset fields taken from the top level."""
         taken = {name: getattr(top, name) for name in _SHARED}
         return replace(self, **{name: each for name, each in taken.items() if getattr(self, name) is None})
 
     def updated(self, body: Mapping[str, Any]) -> Self:
-        """As a request changes it: what the body has as null is taken away, what it leaves out stays."""
+        """Return the configuration as changed by a request.
+
+        A null in the body unsets a field; a missing field stays.
+        """
         checked = _checked(body)
         return replace(self, **checked)
 
@@ -111,7 +114,7 @@ def known_policy(text: str | None) -> str | None:
 
 
 def _checked(body: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a request under our names."""
+    """Return the fields of a request under our names."""
     level = json_fields.text(body, "compatibility", "config")
     if level is not None and known_level(level) is None:
         raise RegistryError(

@@ -1,4 +1,4 @@
-"""Configurations and modes: what is asked about them, and what changes of them write."""
+"""Answer requests about configurations and modes, and decide what their changes write."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def delete_config(state: State, subject: str | None) -> Decision:
 
 
 def aliased(state: State, subject: str) -> str:
-    """The subject that a path means: the one whose alias it is, or itself."""
+    """Return the subject that a path refers to: the target if the name is an alias, else the name itself."""
     own = state.image.configs.get(normalized(subject)) if subject else None
     return beside(subject, own.alias) if own is not None and own.alias else subject
 
@@ -111,7 +111,10 @@ def delete_mode(state: State, subject: str | None, *, recursive: bool) -> Decisi
 
 
 def _cleared(state: State, scope: str | None) -> list[Record]:
-    """What makes room for an import: nothing may be there, what is deleted softly goes for good."""
+    """Return the records that clear a scope for an import by removing its soft-deleted versions.
+
+    The import is refused if the scope has subjects that are not deleted.
+    """
     if state.image.has_subjects(scope):
         not_permitted("Cannot import since found existing subjects")
     values = [

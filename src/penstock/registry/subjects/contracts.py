@@ -1,5 +1,6 @@
-"""Data contracts: the metadata and the rules that stand beside a schema. They count for its identity; what a
-rule does is the clients' affair.
+"""Data contracts: the metadata and rules stored beside a schema.
+
+They are part of a schema's identity. Only clients execute the rules.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ _ENVIRONMENTS: Final = ("ALL", "CLIENT", "GATEWAY", "SERVER", "NONE")
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """Tags of paths, properties, and which of these are sensitive; all in order, so that equal ones hash
-    alike.
+    """Tags of paths, properties, and the names of sensitive properties.
+
+    All are sorted, so that equal metadata hashes alike.
     """
 
     tags: tuple[tuple[str, tuple[str, ...]], ...] = ()
@@ -33,7 +35,7 @@ class Metadata:
 
     @classmethod
     def read(cls, value: Any, what: str = "metadata") -> Self | None:
-        """Of a JSON object, or None of null."""
+        """Read a JSON object; null gives None."""
         if value is None:
             return None
         found = json_fields.an_object(value, what)
@@ -58,7 +60,7 @@ class Metadata:
         return {name: each for name, each in whole.items() if each}
 
     def hashed(self) -> Iterable[str]:
-        """What the fingerprint of a schema takes in, in this order."""
+        """Yield the texts that enter a schema's fingerprint, in this order."""
         for path, tags in self.tags:
             yield from (path, *tags)
         for pair in self.properties:
@@ -77,7 +79,7 @@ class Metadata:
         return replace(self, properties=kept)
 
     def version(self) -> int | None:
-        """The number that `confluent:version` says, if it is one."""
+        """Return the number in `confluent:version`, or None if it is not one."""
         text = self.property(CONFLUENT_VERSION)
         try:
             return int(text) if text is not None else None
@@ -86,14 +88,14 @@ class Metadata:
 
 
 def reserved_fields(metadata: Metadata | None) -> set[str]:
-    """The names that `confluent:reserved` keeps from being fields."""
+    """The field names that `confluent:reserved` forbids."""
     text = metadata.property(RESERVED_FIELDS) if metadata is not None else None
     return {name.strip() for name in (text or "").split(",") if name.strip()}
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule of a contract, its fields in the order of Confluent's records."""
+    """A rule of a contract, with its fields in the order of Confluent's records."""
 
     name: str | None = None
     doc: str | None = None
@@ -139,7 +141,7 @@ class Rule:
             yield "\x01"
 
     def check(self) -> None:
-        """Refuse a rule that nobody can name, or that has two actions where it acts once."""
+        """Refuse a rule with an invalid name or no type, or with two actions although its mode allows one."""
         name = self.name
         if name is None:
             _refuse("Missing rule name")
@@ -161,7 +163,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class RuleSet:
-    """The rules of a schema: for the way from one version to another, for its values, for their bytes."""
+    """The rules of a schema: for migration between versions, for its values, and for their encoding."""
 
     migrationRules: tuple[Rule, ...] = ()
     domainRules: tuple[Rule, ...] = ()
@@ -200,7 +202,7 @@ class RuleSet:
             yield self.enableAt
 
     def check(self) -> None:
-        """Refuse two rules of a name, and modes that are another group's."""
+        """Refuse duplicate names, and modes that belong to another group of rules."""
         names: set[str | None] = set()
         groups = (
             ("Migration", self.migrationRules, _MIGRATION_MODES),
@@ -218,7 +220,7 @@ class RuleSet:
 
 
 def merged_metadata(old: Metadata | None, new: Metadata | None) -> Metadata | None:
-    """What both say; where they differ, ``new``."""
+    """Merge two sets of metadata; ``new`` wins where they differ."""
     if old is None or new is None:
         return new if old is None else old
     return Metadata(
@@ -229,7 +231,7 @@ def merged_metadata(old: Metadata | None, new: Metadata | None) -> Metadata | No
 
 
 def merged_rule_sets(old: RuleSet | None, new: RuleSet | None) -> RuleSet | None:
-    """The rules of both; of two of a name in a group, the one of ``new``."""
+    """Merge two rule sets; a rule of ``new`` replaces one with the same name in the same group."""
     if old is None or new is None:
         return new if old is None else old
     return RuleSet(

@@ -1,4 +1,4 @@
-"""What an operation decides."""
+"""The result of an operation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from penstock.registry.subjects.records import Record
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Records to be written in this order, and what to answer once they are replayed."""
+    """Records to write in this order, and the answer once they are replayed."""
 
     records: tuple[Record, ...]
     answer: Json

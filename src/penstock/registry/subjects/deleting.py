@@ -1,5 +1,7 @@
-"""What deletions write. A version is deleted softly first, and can be found with `deleted=true`; what is
-deleted for good leaves tombstones. What others refer to stays.
+"""Decide what deletions write.
+
+A version is soft-deleted first and can then still be found with `deleted=true`. A permanent deletion writes
+tombstones. A schema that others refer to can't be deleted.
 """
 
 from __future__ import annotations
@@ -56,11 +58,12 @@ def delete_subject(state: State, subject: str, *, permanent: bool) -> Decision:
             subject_not_soft_deleted(subject)
     numbers = [each.version for each in values]
     if not permanent:
-        # Confluent writes the latest that is not deleted. Compaction keeps the last of these records alone:
-        # if versions were imported below those that an earlier one deleted, these would come to life again.
+        # Confluent writes the latest version that is not deleted. Compaction keeps only the last of these
+        # records, so if versions were imported below those that an earlier record deleted, the deleted ones
+        # would reappear.
         last = max((each.version for each in state.image.versions(subject, deleted=True)), default=0)
         return Decision((records.delete_subject_record(subject, last),), numbers)
-    # The latest first: a version may refer to an earlier one of its subject.
+    # The latest first, because a version may refer to an earlier one of its subject.
     written = [records.tombstone(each.key) for each in reversed(values)]
     return Decision((*written, *_settings(state, subject)), numbers)
 
@@ -84,7 +87,7 @@ def _version(state: State, subject: str, version: int, *, permanent: bool) -> Sc
 
 
 def _settings(state: State, subject: str) -> list[Record]:
-    """Tombstones of what a subject had of its own."""
+    """Return tombstones of the subject's own mode and configuration."""
     written = []
     if subject in state.image.modes:
         written.append(records.tombstone(SubjectKey("MODE", subject)))

@@ -1,4 +1,4 @@
-"""What is refused, and by which of Confluent's error codes."""
+"""The errors of refused requests, with Confluent's error codes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NoReturn
 
 
 class RegistryError(Exception):
-    """The answer to a request that is refused: `{"error_code": …, "message": …}` under an HTTP status."""
+    """The answer to a refused request: `{"error_code": …, "message": …}` with an HTTP status."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""The fields of a schema's top level: what `validateFields` asks of them."""
+"""The top-level fields of a schema, which `validateFields` checks."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from penstock.registry.formats.protobuf.schema import ProtobufSchema
 
 
 def has_field(schema: Schema, name: str) -> bool:
-    """Whether a record, object, or any message of a file has a field of that name."""
+    """Whether a record, an object, or any message of a file has a field of that name."""
     return name in _names(schema)
 
 
 def messages_on_fields(schema: Schema) -> list[str]:
-    """What is wrong with the fields of a schema."""
+    """Return the problems with the fields of a schema."""
     if isinstance(schema, JsonSchema):
         return [
             f"#: Field names cannot start with $$ prefix (found {name!r})"

@@ -1,5 +1,6 @@
-"""What the records of `_schemas` amount to. Each may be replayed twice, and a topic that was compacted
-gives the same image as the whole one.
+"""The state that the records of `_schemas` describe.
+
+A record may be replayed twice, and a compacted topic gives the same image as the whole one.
 """
 
 from __future__ import annotations
@@ -23,10 +24,9 @@ from penstock.registry.subjects.records import (
 
 @dataclass
 class ContextIds:
-    """The ids of a context: what each stands for, and the greatest that ever was.
+    """The ids of a context: the versions of each id, and the greatest id ever used.
 
-    An id may be that of a version, or several, in each of very many subjects: all topics whose keys are
-    strings share one.
+    One id may belong to versions in very many subjects: for example, all topics with string keys share one.
     """
 
     versions: dict[int, dict[str, set[int]]] = field(default_factory=lambda: defaultdict(dict))
@@ -35,7 +35,7 @@ class ContextIds:
 
 
 class Image:
-    """Subjects, versions, ids, configurations, modes and contexts, and who refers to whom."""
+    """Subjects, versions, ids, configurations, modes and contexts, and the references between schemas."""
 
     def __init__(self) -> None:
         self.subjects: dict[str, dict[int, SchemaValue]] = {}
@@ -44,12 +44,13 @@ class Image:
         self.contexts: set[str] = set()
         self.referrers: dict[SchemaKey, set[SchemaKey]] = defaultdict(set)
         self._ids: dict[str, ContextIds] = defaultdict(ContextIds)
-        self.on_removal: Callable[[], None] = lambda: None  # a version is gone, and may come again as another
+        # Called when a version was removed or replaced, since references to it may now mean another schema.
+        self.on_removal: Callable[[], None] = lambda: None
 
-    # Replaying.
+    # Replaying records.
 
     def replay(self, key: bytes | None, value: bytes | None, timestamp_ms: int | None) -> str | None:
-        """Why the record was left out, or None."""
+        """Apply a record, and return the reason if it was skipped."""
         try:
             read = records.read_key(key)
             match read:
@@ -72,7 +73,8 @@ class Image:
             self._remove(key)
             return None
         read = records.read_schema(key, value, timestamp_ms)
-        same_id = next(self.values_of_id(context_of(key.subject), read.id), None)  # they are alike
+        # all values of an id are alike
+        same_id = next(self.values_of_id(context_of(key.subject), read.id), None)
         if same_id is not None and same_id.schema != read.schema:
             return f"{key}: the id {read.id} is that of another schema"
         self._put(read)
@@ -150,13 +152,13 @@ class Image:
             if value.deleted and covers(scope, value.subject):
                 self._remove(value.key)
 
-    # Looking at it.
+    # Reading the image.
 
     def at(self, key: SchemaKey) -> SchemaValue:
         return self.subjects[key.subject][key.version]
 
     def find(self, subject: str, version: int, *, deleted: bool = False) -> SchemaValue | None:
-        """A version; -1 is the latest that is not deleted."""
+        """Return a version; -1 is the latest that is not deleted."""
         if version == -1:
             return self.latest(subject)
         value = self.subjects.get(subject, {}).get(version)
@@ -166,7 +168,7 @@ class Image:
         return max(self.versions(subject), key=lambda each: each.version, default=None)
 
     def versions(self, subject: str, *, deleted: bool = False) -> list[SchemaValue]:
-        """Oldest first."""
+        """Return the versions of a subject, oldest first."""
         found = self.subjects.get(subject, {})
         return [found[number] for number in sorted(found) if deleted or not found[number].deleted]
 
@@ -175,7 +177,7 @@ class Image:
             yield from versions.values()
 
     def subjects_in(self, scope: str | None, *, deleted: bool = False) -> list[str]:
-        """The subjects with versions that a name stands for: itself, those of a context, or all (None)."""
+        """Return the subjects with versions in a scope: a subject, a context, or everything (None)."""
         known: Iterable[str] = self.subjects
         if scope is not None and Name.of(scope).subject:
             known = (scope,) if scope in self.subjects else ()
@@ -189,18 +191,18 @@ class Image:
         return bool(self.subjects_in(scope, deleted=deleted))
 
     def known_contexts(self) -> list[str]:
-        """Those that have had schemas, but for the default one."""
+        """The contexts that have had schemas, except the default one."""
         return sorted(self.contexts - {DEFAULT_CONTEXT})
 
     # Ids.
 
     def values_of_id(self, context: str, id: int) -> Iterator[SchemaValue]:
-        """Every version that has the id, in no order."""
+        """Yield every version that has the id, in no particular order."""
         for subject, numbers in self._versions_of_id(context, id).items():
             yield from (self.subjects[subject][each] for each in numbers)
 
     def id_of(self, context: str, fingerprint: bytes) -> int | None:
-        """The greatest, where the same schema was imported under several."""
+        """Return the id of a schema; the greatest, if it was imported under several."""
         found = self._ids[context].by_fingerprint.get(fingerprint) if context in self._ids else None
         return max(found) if found else None
 
@@ -211,8 +213,9 @@ class Image:
         return self.greatest_id(context) + 1
 
     def version_of_id(self, context: str, id: int, subject: str) -> int | None:
-        """The version of the subject that has the id, the latest if there are several, rather one that is not
-        deleted.
+        """Return the version of the subject that has the id.
+
+        If there are several, a version that is not deleted is preferred, then the latest.
         """
         numbers = self._versions_of_id(context, id).get(subject)
         if numbers is None:
@@ -229,11 +232,11 @@ class Image:
     # References.
 
     def referring(self, key: SchemaKey, *, deleted: bool = False) -> list[SchemaValue]:
-        """The schemas that refer to a version."""
+        """Return the schemas that refer to a version."""
         found = (self.at(each) for each in self.referrers.get(key, ()))
         return [each for each in found if deleted or not each.deleted]
 
 
 def targets(value: SchemaValue) -> list[SchemaKey]:
-    """The versions that a schema refers to."""
+    """Return the versions that a schema refers to."""
     return [SchemaKey(beside(value.subject, each.subject), each.version) for each in value.references]

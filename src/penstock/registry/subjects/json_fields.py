@@ -1,5 +1,6 @@
-"""Reading JSON of requests and records as leniently as Jackson does: scalars become text, digits become
-numbers, and what is unknown is passed over. What doesn't fit at all is refused (400).
+"""Read the JSON of requests and records as leniently as Jackson: scalars become text, digits numbers.
+
+Unknown fields are ignored. A value that doesn't fit at all raises RegistryError 400.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def boolean(found: Mapping[str, Json], name: str, what: str) -> bool | None:
 
 
 def integer(found: Mapping[str, Json], name: str, what: str) -> int | None:
-    """A 32 bit number."""
+    """Return a 32-bit number."""
     value = found.get(name)
     if isinstance(value, str):
         try:
@@ -60,7 +61,7 @@ def integer(found: Mapping[str, Json], name: str, what: str) -> int | None:
     if value is None:
         return None
     if isinstance(value, float) and value.is_integer():
-        value = int(value)  # in some languages all numbers are floating
+        value = int(value)  # some languages write all numbers as floating point
     if isinstance(value, bool) or not isinstance(value, int) or not -(1 << 31) <= value < 1 << 31:
         raise _mismatch(f"{what}.{name}", "a number of 32 bits", value)
     return value

@@ -1,4 +1,4 @@
-"""Lists: of schemas, subjects, versions, contexts, and of what refers to a version."""
+"""List schemas, subjects, versions and contexts, and the schemas that refer to a version."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from penstock.registry.subjects.state import State
 
 
 class Listed(NamedTuple):
-    """A version in a list. An answer is made of those alone that are on the page."""
+    """A version in a list. Answers are built only for the versions on the requested page."""
 
     value: SchemaValue
     aliases: Sequence[str]
@@ -35,7 +35,7 @@ class Listed(NamedTuple):
 def schemas(
     state: State, prefix: str, *, aliases: bool, deleted: bool, latest_only: bool, rule_type: str
 ) -> list[Listed]:
-    """Versions in the order of subjects; ``aliases``: with the subjects that are another name of each."""
+    """List versions, sorted by subject; with ``aliases`` also include the aliases of each subject."""
     named = _aliases(state, prefix) if aliases else {}
     subjects = {each for each in state.image.subjects if has_prefix(prefix, each)} | (
         named.keys() & state.image.subjects
@@ -52,7 +52,7 @@ def schemas(
 
 
 def _aliases(state: State, prefix: str) -> dict[str, list[str]]:
-    """By subject: the names that stand for it."""
+    """Return the aliases of each subject."""
     named: dict[str, list[str]] = defaultdict(list)
     for subject, config in state.image.configs.items():
         if subject is not None and config.alias is not None and has_prefix(prefix, subject):
@@ -89,7 +89,7 @@ def versions(
 
 
 def referenced_by(state: State, subject: str, version: str, *, deleted: bool) -> list[int]:
-    """The ids of the schemas that refer to a version."""
+    """Return the ids of the schemas that refer to a version."""
     value = version_in_contexts(state, subject, version, deleted=True)
     found = state.image.referring(value.key, deleted=deleted)
     return [id for _, id in sorted({(context_of(each.subject), each.id) for each in found})]

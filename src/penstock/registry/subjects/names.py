@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Final, NamedTuple, Self
 
 DEFAULT_CONTEXT: Final = "."
-GLOBAL_CONTEXT: Final = ".__GLOBAL"  # for configurations and modes that hold in all contexts
+GLOBAL_CONTEXT: Final = ".__GLOBAL"  # for configurations and modes that apply to all contexts
 ALL_CONTEXTS: Final = ":*:"
 
 
 class Name(NamedTuple):
-    """A subject of a context; an empty subject stands for the context."""
+    """A subject in a context; an empty subject stands for the context itself."""
 
     context: str
     subject: str
@@ -26,7 +26,7 @@ class Name(NamedTuple):
 
     @property
     def prefix(self) -> str:
-        """The context as it stands before a subject: nothing for the default one."""
+        """The context as a prefix of a subject; empty for the default one."""
         return "" if self.context == DEFAULT_CONTEXT else f":{self.context}:"
 
     def __str__(self) -> str:
@@ -38,12 +38,12 @@ class Name(NamedTuple):
 
 
 def normalized(text: str) -> str:
-    """The one way to write the name of a subject."""
+    """Return the canonical form of a subject's name."""
     return str(Name.of(text))
 
 
 def top_level_or(text: str | None) -> str | None:
-    """None, for the default context, or the name."""
+    """Return the name, or None for the default context."""
     return None if text is None or Name.of(text) == (DEFAULT_CONTEXT, "") else normalized(text)
 
 
@@ -52,8 +52,9 @@ def context_of(subject: str | None) -> str:
 
 
 def beside(parent: str, subject: str) -> str:
-    """The name of a subject as a schema or configuration of ``parent`` means it: of the parent's context,
-    unless it names another.
+    """Return the name of a subject that a schema or configuration of ``parent`` refers to.
+
+    It is in the parent's context unless it names another.
     """
     name, context = Name.of(subject), context_of(parent)
     if name.is_qualified or context == DEFAULT_CONTEXT:
@@ -62,7 +63,7 @@ def beside(parent: str, subject: str) -> str:
 
 
 def covers(scope: str | None, subject: str) -> bool:
-    """Whether a subject is meant by a name that may stand for a context, or for everything (None)."""
+    """Whether a scope includes a subject: the subject itself, its context, or everything (None)."""
     if scope is None or scope == subject:
         return True
     name = Name.of(scope)
@@ -70,7 +71,10 @@ def covers(scope: str | None, subject: str) -> bool:
 
 
 def has_prefix(prefix: str, subject: str) -> bool:
-    """Whether a list by prefix shows a subject: `:*:` is for all contexts, `:.c` for those that begin so."""
+    """Whether a list with this prefix includes a subject.
+
+    `:*:` covers all contexts, and `:.c` the contexts that start with it.
+    """
     name = Name.of(subject)
     if ALL_CONTEXTS in prefix:
         return name.subject.startswith(prefix.partition(ALL_CONTEXTS)[2])
@@ -81,10 +85,13 @@ def has_prefix(prefix: str, subject: str) -> bool:
 
 
 def is_valid(text: str, *, for_settings: bool = False, allows_empty: bool = True) -> bool:
-    """Whether a subject may be called so; ``for_settings``: whether it may have a configuration or mode."""
+    """Whether the name is valid for a subject.
+
+    ``for_settings`` also allows names that only have configurations and modes.
+    """
     name = Name.of(text)
     if any(each < " " or "\x7f" <= each <= "\x9f" or "\ud800" <= each <= "\udfff" for each in text):
-        return False  # control characters, and halves of surrogate pairs, which no record can hold
+        return False  # no record can hold control characters or halves of surrogate pairs
     if name.subject in ("__GLOBAL", "__EMPTY"):
         return False
     if not allows_empty and name.subject in ("", "*"):

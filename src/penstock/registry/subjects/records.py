@@ -1,8 +1,8 @@
-"""The records of `_schemas`, byte for byte as Confluent's registry writes them (8.5): JSON without blanks,
-its fields in Jackson's order, nothing that is empty.
+"""The records of `_schemas`, byte for byte as Confluent's registry 8.5 writes them.
 
-What other versions wrote is read as well: fields that are unknown here, schemas of magic byte 0,
-configurations and modes without a subject in the value.
+They are JSON without blanks, with fields in Jackson's order and without empty ones. Records of other versions
+can be read too: with unknown fields, schemas of magic byte 0, and configurations and modes without a subject
+in the value.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ MODES: Final = ("READWRITE", "READONLY", "READONLY_OVERRIDE", "IMPORT", "FORWARD
 
 
 class UnreadableRecord(ValueError):
-    """A record that no registry could have written, or one of a kind that this one doesn't know."""
+    """The record is not one that a registry writes, or has an unknown key type."""
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A record to be written. No value: a tombstone."""
+    """A record to write; without a value it is a tombstone."""
 
     key: bytes
     value: bytes | None
@@ -41,7 +41,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class SchemaKey:
-    """A version of a subject."""
+    """The key of a version of a subject."""
 
     keytype: ClassVar[str] = "SCHEMA"
     subject: str
@@ -56,7 +56,7 @@ class SchemaKey:
 
 @dataclass(frozen=True, slots=True)
 class SubjectKey:
-    """The configuration or mode of a subject (None: of all), or its deletion."""
+    """The key of a subject's configuration, mode or deletion (None: the top level)."""
 
     keytype: str  # CONFIG, MODE, DELETE_SUBJECT, CLEAR_SUBJECT
     subject: str | None
@@ -67,7 +67,7 @@ class SubjectKey:
 
 @dataclass(frozen=True, slots=True)
 class ContextKey:
-    """A context that has had a schema."""
+    """The key of a context that has had a schema."""
 
     keytype: ClassVar[str] = "CONTEXT"
     context: str
@@ -82,8 +82,10 @@ Key: TypeAlias = SchemaKey | SubjectKey | ContextKey
 
 @dataclass(frozen=True, slots=True)
 class SchemaValue:
-    """A registered schema. ``md5`` is only there where sensitive properties are stored enciphered, and is
-    then the fingerprint of the schema with the plain ones.
+    """A registered schema.
+
+    ``md5`` is set only if sensitive properties are stored encrypted; it is then the fingerprint of the schema
+    with the plain ones.
     """
 
     subject: str
@@ -96,7 +98,7 @@ class SchemaValue:
     rule_set: RuleSet | None = None
     deleted: bool = False
     md5: str | None = None
-    timestamp_ms: int | None = None  # of its record
+    timestamp_ms: int | None = None  # the timestamp of its record
 
     @property
     def key(self) -> SchemaKey:
@@ -164,14 +166,14 @@ class SchemaValue:
 def fingerprint(
     schema: str, references: tuple[Reference, ...], metadata: Metadata | None, rule_set: RuleSet | None
 ) -> bytes:
-    """The MD5 of all that makes a schema what it is."""
+    """Return the MD5 of everything that identifies a schema."""
     digest = hashlib.md5(schema.encode(), usedforsecurity=False)
     for each in references:
         digest.update(each.name.encode() + each.subject.encode())
         digest.update(each.version.to_bytes(4, "big", signed=True))
     for contract in (metadata, rule_set):
         if contract is not None:
-            digest.update(b"\x01")  # an empty one is not none
+            digest.update(b"\x01")  # an empty contract differs from none
             for text in contract.hashed():
                 digest.update(text.encode())
     return digest.digest()
@@ -194,7 +196,7 @@ def read_references(value: Any, what: str) -> tuple[Reference, ...]:
     return tuple(references)
 
 
-# Records to be written.
+# Encoding of records.
 
 
 def schema_record(value: SchemaValue) -> Record:
@@ -212,13 +214,13 @@ def mode_record(subject: str | None, mode: str) -> Record:
 
 
 def delete_subject_record(subject: str, last_version: int) -> Record:
-    """All versions up to ``last_version`` are deleted softly."""
+    """Encode the soft deletion of all versions up to ``last_version``."""
     value = {"subject": subject, "version": last_version}
     return Record(_bytes(SubjectKey("DELETE_SUBJECT", subject).json()), _bytes(value))
 
 
 def clear_subject_record(subject: str | None) -> Record:
-    """What is deleted softly of a subject or context is forgotten."""
+    """Encode the removal of the soft-deleted versions of a subject or context."""
     value = _filled({"subject": subject})
     return Record(_bytes(SubjectKey("CLEAR_SUBJECT", subject).json()), _bytes(value))
 
@@ -229,7 +231,7 @@ def context_record(context: str) -> Record:
 
 
 def noop_record() -> Record:
-    """What a registry writes to learn how far the topic reaches."""
+    """Encode the record that a registry writes to find the end of the topic."""
     return Record(_bytes({"keytype": "NOOP", "magic": 0}), None)
 
 
@@ -237,11 +239,14 @@ def tombstone(key: Key) -> Record:
     return Record(_bytes(key.json()), None)
 
 
-# Records as they are read.
+# Decoding of records.
 
 
 def read_key(key: bytes | None) -> Key | None:
-    """None where a record says nothing (NOOP, or an association, which this registry doesn't keep)."""
+    """Decode a key.
+
+    Returns None for records without a meaning here: NOOP, and associations, which this registry doesn't keep.
+    """
     found = _object(key, "key")
     keytype = found.get("keytype")
     match keytype:
@@ -303,7 +308,7 @@ def _checked_md5(text: str) -> str:
 
 
 def _filled(found: dict[str, Any]) -> dict[str, Any]:
-    """Without what is absent or empty, as Jackson's NON_EMPTY: an empty object stays, as it is not a map."""
+    """Drop absent and empty values, like Jackson's NON_EMPTY. An empty object stays, as it is not a map."""
     return {name: each for name, each in found.items() if each is not None and each not in ("", [])}
 
 

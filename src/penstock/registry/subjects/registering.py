@@ -1,8 +1,8 @@
-"""What a registration writes.
+"""Decide what a registration writes.
 
-A schema that is there already is found again, by its fingerprint or by what it means; the same schema has one
-id in all subjects of a context. Outside of IMPORT and FORWARD, versions count up by one, ids are the
-registry's to give, and the subject's compatibility has to hold.
+A schema that is already registered is found by its fingerprint or by its meaning; the same schema has one id
+in all subjects of a context. Except in IMPORT and FORWARD mode, versions increase by one, the registry
+assigns ids, and the schema must be compatible with the subject's earlier versions.
 """
 
 from __future__ import annotations
@@ -60,8 +60,9 @@ def register(
 def registered(
     state: State, subject: str, body: Mapping[str, Json], *, normalize: bool, format: str
 ) -> Json | None:
-    """The answer where a lookup says all there is to say. A configuration that changes contracts leaves that
-    to the leader.
+    """Return the answer if the schema is already registered, else None.
+
+    If the configuration changes contracts, only the leader can decide, so the result is None too.
     """
     request = _checked(state, subject, body)
     config = state.config(request.subject)
@@ -117,7 +118,7 @@ def _next_version(state: State, request: Asked) -> int:
 
 
 def _known(state: State, request: Asked, parsed: Contracted) -> SchemaValue | int:
-    """The version that has this schema already, or else the id that it has, or -1."""
+    """Return the version that already has this schema, else the schema's id, or -1 if it has none."""
     context, id = context_of(request.subject), request.id
     found = state.image.id_of(context, request.fingerprint)
     if found is not None and (id < 0 or id == found):
@@ -134,8 +135,10 @@ def _known(state: State, request: Asked, parsed: Contracted) -> SchemaValue | in
 
 
 def _written(state: State, request: Asked, id: int, format: str) -> Decision:
-    """The records of a new version: of its context, if that is new too; tombstones of soft-deleted versions
-    that it takes the place of; itself.
+    """Return the records of a new version.
+
+    They are the record of its context, if that is new too; tombstones of the soft-deleted versions that it
+    replaces; and the version itself.
     """
     image, context = state.image, context_of(request.subject)
     version = request.version if request.version > 0 else _next_version(state, request)
@@ -161,7 +164,7 @@ def _written(state: State, request: Asked, id: int, format: str) -> Decision:
 
 
 def _check_id(state: State, request: Asked, id: int) -> None:
-    """An id stands for one schema."""
+    """Refuse an id that already stands for another schema."""
     context = context_of(request.subject)
     is_known = bool(state.image.subjects_of_id(context, id))
     asked = request.stored(0, id)

@@ -1,4 +1,4 @@
-"""The operations by name; each is decided in a module of its own."""
+"""All operations by name; each is decided in a module of its own."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _Item = TypeVar("_Item")
 
 
 class Registry:
-    """An image of `_schemas`, and what may be asked of it."""
+    """An image of `_schemas` and the operations on it."""
 
     def __init__(self, settings: Settings | None = None) -> None:
         self._state = State.empty(settings if settings is not None else Settings())
@@ -32,8 +32,10 @@ class Registry:
     def replay(
         self, key: bytes | None, value: bytes | None, offset: int, timestamp_ms: int = 0
     ) -> str | None:
-        """Take in a record of `_schemas`; a second time changes nothing. Returns why the record was left out
-        (it can't be read, or its schema has an id that is another's), or None.
+        """Apply a record of `_schemas`; applying it again changes nothing.
+
+        Returns None, or the reason why the record was skipped: it can't be read, or its schema has an id that
+        belongs to another schema.
         """
         reason = self._state.image.replay(key, value, timestamp_ms)
         return None if reason is None else f"the record at offset {offset}: {reason}"
@@ -55,33 +57,34 @@ class Registry:
         )
 
     def delete_version(self, subject: str, version: str, *, permanent: bool = False) -> Decision:
-        """DELETE /subjects/{subject}/versions/{version}: the number of the version."""
+        """DELETE /subjects/{subject}/versions/{version}. The answer is the number of the version."""
         return deleting.delete_version(self._state, subject, version, permanent=permanent)
 
     def delete_subject(self, subject: str, *, permanent: bool = False) -> Decision:
-        """DELETE /subjects/{subject}: the numbers of its versions."""
+        """DELETE /subjects/{subject}. The answer is the numbers of its versions."""
         return deleting.delete_subject(self._state, subject, permanent=permanent)
 
     def delete_context(self, context: str) -> Decision:
-        """DELETE /contexts/{context}: no answer (204)."""
+        """DELETE /contexts/{context}. There is no answer (204)."""
         return deleting.delete_context(self._state, context)
 
     def set_config(self, subject: str | None, body: Mapping[str, Json]) -> Decision:
-        """PUT /config[/{subject}]: the configuration as it is then. What the body has as null is taken
-        away, what it leaves out stays.
+        """PUT /config[/{subject}]. The answer is the new configuration.
+
+        A null in the body unsets a field; a missing field stays.
         """
         return configuring.set_config(self._state, subject, body)
 
     def delete_config(self, subject: str | None) -> Decision:
-        """DELETE /config[/{subject}]: the configuration as it was."""
+        """DELETE /config[/{subject}]. The answer is the deleted configuration."""
         return configuring.delete_config(self._state, subject)
 
     def set_mode(self, subject: str | None, body: Mapping[str, Json], *, force: bool = False) -> Decision:
-        """PUT /mode[/{subject}]: the body again."""
+        """PUT /mode[/{subject}]. The answer is the body."""
         return configuring.set_mode(self._state, subject, body, force=force)
 
     def delete_mode(self, subject: str | None, *, recursive: bool = False) -> Decision:
-        """DELETE /mode[/{subject}]: the mode as it was."""
+        """DELETE /mode[/{subject}]. The answer is the deleted mode."""
         return configuring.delete_mode(self._state, subject, recursive=recursive)
 
     # Reads, for every node.
@@ -89,7 +92,10 @@ class Registry:
     def registered(
         self, subject: str, body: Mapping[str, Json], *, normalize: bool = False, format: str = ""
     ) -> Json | None:
-        """The answer to a registration that needs no leader since the schema is there; None otherwise."""
+        """Return the answer to a registration if its schema is already registered, else None.
+
+        Such an answer needs no leader.
+        """
         return registering.registered(self._state, subject, body, normalize=normalize, format=format)
 
     def lookup(
@@ -115,7 +121,7 @@ class Registry:
         verbose: bool = False,
         normalize: bool = False,
     ) -> Json:
-        """POST /compatibility/subjects/{subject}/versions[/{version}]; None: against all versions."""
+        """POST /compatibility/subjects/{subject}/versions[/{version}]; None means all versions."""
         return compatibility.asked(self._state, subject, body, version, verbose=verbose, normalize=normalize)
 
     def schema_by_id(
@@ -127,7 +133,7 @@ class Registry:
         reference_format: str = "",
         fetch_max_id: bool = False,
     ) -> Json:
-        """GET /schemas/ids/{id}. `/schemas/ids/{id}/schema` is its field `schema`."""
+        """GET /schemas/ids/{id}. `/schemas/ids/{id}/schema` returns its field `schema`."""
         return searching.schema_by_id(
             self._state,
             id,
@@ -185,7 +191,7 @@ class Registry:
 
     def schema_types(self) -> Json:
         """GET /schemas/types."""
-        return ["JSON", "PROTOBUF", "AVRO"]  # in the order of Confluent's answer
+        return ["JSON", "PROTOBUF", "AVRO"]  # the order of Confluent's answer
 
     def subjects(
         self,
@@ -196,7 +202,7 @@ class Registry:
         offset: int = 0,
         limit: int = -1,
     ) -> Json:
-        """GET /subjects; no prefix: those of all contexts (":*:")."""
+        """GET /subjects. Without a prefix the answer covers all contexts (":*:")."""
         found = listing.subjects(self._state, subject_prefix, deleted=deleted, deleted_only=deleted_only)
         return self._subjects_page(found, offset, limit)
 
@@ -229,7 +235,7 @@ class Registry:
         format: str = "",
         reference_format: str = "",
     ) -> Json:
-        """GET /subjects/{subject}/versions/{version}. `…/schema` is its field `schema`."""
+        """GET /subjects/{subject}/versions/{version}. `…/schema` returns its field `schema`."""
         return searching.version_of(
             self._state, subject, version, deleted=deleted, format=format, reference_format=reference_format
         )
@@ -237,7 +243,7 @@ class Registry:
     def referenced_by(
         self, subject: str, version: str, *, deleted: bool = False, offset: int = 0, limit: int = -1
     ) -> Json:
-        """GET /subjects/{subject}/versions/{version}/referencedby: ids."""
+        """GET /subjects/{subject}/versions/{version}/referencedby. The answer is a list of ids."""
         found = listing.referenced_by(self._state, subject, version, deleted=deleted)
         return self._schemas_page(found, offset, limit)
 
@@ -270,13 +276,11 @@ class Registry:
         return page(found, offset, limit, settings.contexts_default_limit, settings.contexts_max_limit)
 
     def aliased(self, subject: str) -> str:
-        """The subject that `/subjects/{subject}` and `?subject=` mean: the one whose alias it is, or
-        itself.
-        """
+        """The subject that `/subjects/{subject}` and `?subject=` refer to: an alias stands for its target."""
         return configuring.aliased(self._state, subject)
 
     def greatest_id(self, context: str = DEFAULT_CONTEXT) -> int:
-        """The greatest id that was ever seen in a context; 0 before the first."""
+        """The greatest id ever seen in a context; 0 if there was none."""
         return self._state.image.greatest_id(context)
 
     # Pages.

@@ -1,4 +1,4 @@
-"""Schemas as requests send them, and their parsing with what they refer to."""
+"""The schemas of requests, and parsing of schemas with their references."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _Kept = TypeVar("_Kept")
 
 @contextmanager
 def refusing(format: str) -> Iterator[None]:
-    """What is found wrong with a schema is the answer to the request."""
+    """Turn a SchemaError into the error that answers the request."""
     try:
         with bounded():
             yield
@@ -39,7 +39,7 @@ def refusing(format: str) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A schema of a request. Version 0: none was given, -1: the latest; id -1: none was given."""
+    """A schema in a request. Version 0 means none was given, -1 the latest; id -1 means none was given."""
 
     subject: str
     schema: str
@@ -77,7 +77,7 @@ class Asked:
         return records.fingerprint(self.schema, self.references, self.metadata, self.rule_set)
 
     def stored(self, version: int, id: int) -> SchemaValue:
-        """The version that it becomes."""
+        """Return the version that the schema is stored as."""
         return SchemaValue(
             self.subject,
             version,
@@ -92,7 +92,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Contracted:
-    """A parsed schema with its contract: all that makes two schemas the same."""
+    """A parsed schema with its contract, which together determine whether two schemas are the same."""
 
     schema: Schema
     metadata: Metadata | None
@@ -100,8 +100,10 @@ class Contracted:
     version: int
 
     def finds(self, earlier: Contracted) -> bool:
-        """Whether a request for this schema means ``earlier``: one may have its references resolved in the
-        text, and either may be without `confluent:version`.
+        """Whether a request for this schema matches ``earlier``.
+
+        The request may have its references resolved in the text, and either side may lack
+        `confluent:version`.
         """
         if self.schema.references and self.schema.references != earlier.schema.references:
             return False
@@ -120,7 +122,7 @@ class Contracted:
 
     @cached_property
     def identity(self) -> Hashable:
-        """Of the schema alone. It is asked for as often as there are versions."""
+        """The identity of the schema alone. It is cached, because it is compared with each version."""
         with refusing(self.schema.format):
             return self.schema.identity()
 
@@ -130,9 +132,9 @@ class Contracted:
 
 
 class Parser:
-    """Parses with the references of an image, and caches the stored schemas that it parsed.
+    """A parser that finds references in an image and caches the stored schemas that it parsed.
 
-    Several threads may parse while one replays; a schema whose parsing began before a removal is not cached.
+    Several threads may parse while one replays. A schema whose parsing began before a removal is not cached.
     """
 
     def __init__(self, image: Image, bytes_max: int) -> None:
@@ -145,7 +147,7 @@ class Parser:
         image.on_removal = self._forget
 
     def asked(self, asked: Asked, *, is_new: bool) -> tuple[Asked, Schema]:
-        """The schema of a request, and the request with the latest versions of references as numbers."""
+        """Parse a request's schema, and return the request with version numbers for the latest references."""
         numbered = replace(
             asked, references=tuple(self._numbered(asked.subject, each) for each in asked.references)
         )
@@ -161,8 +163,10 @@ class Parser:
         return parsed
 
     def means(self, asked: Contracted, value: SchemaValue) -> bool:
-        """Whether a request means this stored schema. A cached hash rules most out: a subject may have more
-        versions than are cached parsed.
+        """Whether a request matches this stored schema.
+
+        A cached hash rules most versions out, because a subject may have more versions than the cache of
+        parsed schemas holds.
         """
         known = self._identities.get(value)
         if known is not None and known != hash(asked.identity):
@@ -173,7 +177,7 @@ class Parser:
         return asked.finds(stored)
 
     def _forget(self) -> None:
-        """A reference may mean another schema from now on."""
+        """Clear the caches, because a reference may refer to another schema from now on."""
         with self._lock:
             self._removals += 1
             self._parsed.clear()
@@ -182,7 +186,10 @@ class Parser:
     def _keep(
         self, kept: dict[SchemaValue, _Kept], value: SchemaValue, found: _Kept, most: int, removals: int
     ) -> None:
-        """Cache an entry, in place of the oldest if the cache is full, unless something was removed since."""
+        """Cache an entry, unless a version was removed since ``removals`` was read.
+
+        A full cache evicts its oldest entry.
+        """
         with self._lock:
             if removals != self._removals:
                 return
@@ -214,7 +221,7 @@ class Parser:
         return reference if latest is None else replace(reference, version=latest.version)
 
     def _found(self, subject: str, reference: Reference, *, deleted: bool) -> Found | None:
-        """What a reference means; those of what was found in turn are written out with their context."""
+        """Look up a reference. The references of the schema that is found get their context written out."""
         value = self._image.find(beside(subject, reference.subject), reference.version, deleted=deleted)
         if value is None:
             return None

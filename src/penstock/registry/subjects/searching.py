@@ -1,4 +1,4 @@
-"""Finding a schema again: by its text and contract, by id, by guid, by number, by its properties."""
+"""Find a schema by its text and contract, id, guid, version number, or metadata properties."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from penstock.registry.subjects.schemas import Asked
 from penstock.registry.subjects.state import State
 from penstock.registry.subjects.versions import number
 
-Found = tuple[Json, SchemaValue]  # the answer, and the version that it is about
+Found = tuple[Json, SchemaValue]  # the answer, and the version that it describes
 
 # By text and contract.
 
@@ -36,7 +36,7 @@ def found_under_subject(
     deleted: bool = False,
     latest_only: bool = False,
 ) -> Found | None:
-    """The version that a request means: by its fingerprint, or by what it says, the latest first."""
+    """Return the version that matches a request by its fingerprint, or else the latest one of its meaning."""
     if request.is_empty:
         return None
     image = state.image
@@ -79,7 +79,7 @@ def lookup(
 
 
 def _looked_up(state: State, request: Asked, *, normalize: bool, deleted: bool) -> Found | None:
-    """As the request says it, or else with what a registration would add to it."""
+    """Look up the request as it is, and then with what a registration would add to it."""
     config = state.config(request.subject)
     found = found_under_subject(state, config, request, normalize=normalize, deleted=deleted)
     latest = state.image.latest(request.subject)
@@ -103,7 +103,7 @@ def version_of(
 
 
 def version_in_contexts(state: State, subject: str, version: str, *, deleted: bool) -> SchemaValue:
-    """A version of a subject, or of one of that name in another context."""
+    """Return a version of a subject, or of a subject of that name in another context."""
     subject, wanted = normalized(subject), number(version)
     for name in _in_each_context(state, subject):
         value = state.image.find(name, wanted, deleted=deleted)
@@ -117,7 +117,7 @@ def version_in_contexts(state: State, subject: str, version: str, *, deleted: bo
 def latest_with_metadata(
     state: State, subject: str, keys: Sequence[str], values: Sequence[str], *, deleted: bool, format: str
 ) -> Json:
-    """The latest version whose metadata has all these properties."""
+    """Return the latest version whose metadata has all these properties."""
     subject = normalized(subject)
     wanted = set(dict(zip(keys, values, strict=False)).items())
     for value in reversed(state.image.versions(subject, deleted=deleted)):
@@ -143,8 +143,11 @@ def schema_by_id(
 
 
 def value_of_id(state: State, id: int, subject: str | None) -> SchemaValue | None:
-    """A version with the id: of the subject if it is given, in its context or another, or else of any in the
-    default one.
+    """Return a version with the id.
+
+    A version of the subject is preferred, also one in another context if the subject names none. If only a
+    context is given, or the subject names no context and has no such version, the result is the version of
+    the first subject with the id in that context (by default the default one).
     """
     name = Name.of(subject or "")
     for each in _in_each_context(state, str(name)) if name.subject else ():
@@ -158,7 +161,7 @@ def value_of_id(state: State, id: int, subject: str | None) -> SchemaValue | Non
 
 
 def versions_of_id(state: State, id: int, subject: str | None, *, deleted: bool) -> list[SchemaKey]:
-    """Every subject that has the schema of an id, in the context where it is found, and its version."""
+    """Return every subject and version with the schema of an id, in the context where the id is found."""
     value = value_of_id(state, id, subject)
     if value is None:
         schema_not_found()
@@ -168,7 +171,7 @@ def versions_of_id(state: State, id: int, subject: str | None, *, deleted: bool)
 
 
 def _at(state: State, context: str, id: int, subject: str) -> SchemaValue | None:
-    """The version of a subject that has the id."""
+    """Return the subject's version that has the id."""
     version = state.image.version_of_id(context, id, subject)
     return None if version is None else state.image.at(SchemaKey(subject, version))
 
@@ -189,7 +192,7 @@ def ids_of_guid(state: State, guid: str) -> Json:
 
 
 def _ids_of_guid(state: State, guid: str) -> Iterator[tuple[str, int]]:
-    """In the order of contexts; none for what is no guid."""
+    """Yield contexts and ids in the order of contexts; none if the text is not a guid."""
     try:
         fingerprint = uuid.UUID(guid).bytes
     except ValueError:
@@ -201,7 +204,7 @@ def _ids_of_guid(state: State, guid: str) -> Iterator[tuple[str, int]]:
 
 
 def _in_each_context(state: State, subject: str) -> Iterator[str]:
-    """The subject; and if it names no context, the one of that name in each that has it."""
+    """Yield the subject, and if it names no context, the subject of that name in each context that has it."""
     yield subject
     name = Name.of(subject)
     if not name.is_qualified:

@@ -1,4 +1,4 @@
-"""What an operator may set, with Confluent's defaults."""
+"""The settings of an operator, with Confluent's defaults."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ LIMIT_MAX: Final = (1 << 31) - 1
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The options of a registry that its answers depend on."""
+    """The options that affect a registry's answers."""
 
     compatibility_level: str = "BACKWARD"  # schema.compatibility.level
     mode: str = "READWRITE"

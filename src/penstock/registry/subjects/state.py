@@ -1,4 +1,4 @@
-"""What the operations decide upon: the image, the settings, and what follows from both for a subject."""
+"""The state that operations decide on: the image, the settings, and what both mean for a subject."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _EVERYWHERE = str(Name(GLOBAL_CONTEXT, ""))
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """An image with a parser of its schemas."""
+    """An image with its settings and a parser of its schemas."""
 
     image: Image
     settings: Settings
@@ -28,8 +28,8 @@ class State:
         image = Image()
         return cls(image, settings, Parser(image, settings.schema_bytes_max))
 
-    # Configurations and modes hold for a subject; if it has none, for its context (the top level stands for
-    # the default one); if that has none, for all contexts.
+    # Configurations and modes apply to a subject. If it has none, those of its context apply (the top level
+    # is that of the default context), and then those of all contexts.
 
     def own_config(self, subject: str | None) -> Config | None:
         found = self.image.configs.get(subject)
@@ -38,7 +38,7 @@ class State:
         return (found or Config()).with_level(self.settings.compatibility_level)
 
     def config(self, subject: str | None) -> Config:
-        """The one that holds for a subject."""
+        """Return the configuration that applies to a subject."""
         own = self.own_config(subject) if subject is not None else None
         if own is not None:
             return own.over(self._top_config())
@@ -62,14 +62,14 @@ class State:
         return self.image.modes.get(subject, self.settings.mode if _is_top(subject) else None)
 
     def mode(self, subject: str | None) -> str:
-        """The one that holds for a subject."""
+        """Return the mode that applies to a subject."""
         for scope in (subject, _context(subject), _EVERYWHERE):
             if scope in self.image.modes:
                 return self.image.modes[scope]
         return self.settings.mode
 
     def takes_what_it_is_given(self, subject: str) -> bool:
-        """Whether ids and versions are others' to decide, and schemas are not looked into."""
+        """Whether requests choose ids and versions, and schemas are not validated."""
         return self.mode(subject) in ("IMPORT", "FORWARD")
 
     def check_writable(self, subject: str | None) -> None:
@@ -80,7 +80,7 @@ class State:
 
 
 def shown_context(subject: str | None) -> str:
-    """The context as messages have it: nothing for the default one."""
+    """The context as messages show it; empty for the default one."""
     return "" if subject is None else Name.of(subject).prefix
 
 

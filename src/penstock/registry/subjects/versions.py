@@ -1,4 +1,4 @@
-"""Numbers of versions as requests write them, and pages of lists."""
+"""Parse version numbers in requests, and cut lists into pages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _Item = TypeVar("_Item")
 
 
 def number(text: str) -> int:
-    """A version from 1 on, or LATEST."""
+    """Parse a version: a number from 1 on, or LATEST."""
     if text.strip().lower() == "latest":
         return LATEST
     if not re.fullmatch(r"[+-]?[0-9]{1,10}", text.strip(), re.ASCII):
@@ -29,6 +29,6 @@ def number(text: str) -> int:
 
 
 def page(items: Sequence[_Item], offset: int, limit: int, default: int, most: int) -> list[_Item]:
-    """A part of a list. A limit that is none or too large is the default."""
+    """Return one page of a list. The default applies if the limit is not positive or exceeds ``most``."""
     size = limit if 0 < limit <= most else default
     return list(items[max(offset, 0) : max(offset, 0) + size])

@@ -1,7 +1,7 @@
-"""Avro: schemas as Avro's Java library parses and prints them, which Confluent's registry stands on.
+"""Parse, print and compare Avro schemas as Avro's Java library does, on which Confluent's registry is built.
 
-The parser is our own. The two in Python lose what a registry must keep: fastavro rewrites names and drops
-what it doesn't know, avro's has no forward names and tells neither path nor position; and avro's check of
-compatibility has sets where messages are wanted in order. Both libraries are oracles in the tests, as is
-the Java one.
+The parser is our own, because the two Python libraries lose details that a registry must keep. fastavro
+rewrites names and drops attributes that it doesn't know. avro supports no forward names and reports neither
+path nor position. avro's compatibility check also returns sets where we need messages in order. The tests
+compare our results with both libraries and with the Java one.
 """

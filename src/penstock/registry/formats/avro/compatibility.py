@@ -1,8 +1,8 @@
-"""Whether a reader's schema can read what a writer's schema wrote: the rules of Avro's schema resolution.
+"""Check whether a reader's schema can read a writer's data, by the rules of Avro's schema resolution.
 
-Differs from Avro's Java class in two ways. Inside a union that is read there, a path begins anew; here it
-goes on, so that it still names the field. And what is wrong with two types is told once, where they meet
-first, with one line where they meet again.
+The check differs from Avro's Java class in two ways. In Java a path starts again inside a union; here it
+continues, so that it still names the field. And the problems of two types are reported in full only where the
+types first meet, and with one line where they meet again.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from penstock.registry.formats.avro.types import ABSENT, Field, Name, Type
 from penstock.registry.formats.errors import ComparisonTooLarge
 from penstock.registry.formats.schema import REPORTED_MAX, Incompatibility
 
-#: Limit on pairs of types; the largest schemas that people write have some hundred thousand.
 COMPARISONS_MAX: Final = 250_000
+"""Limit on compared pairs of types; the largest schemas in practice need some hundred thousand."""
 
-# What else a reader's type takes, beside itself.
+# The other types that a reader's type can read.
 _PROMOTED: Final[dict[str, tuple[str, ...]]] = {
     "long": ("int",),
     "float": ("int", "long"),
@@ -31,16 +31,18 @@ _PROMOTED_TO: Final = {
     for written in {each for taken in _PROMOTED.values() for each in taken}
 }
 _DESCRIPTIONS: Final = {
-    "NAME_MISMATCH": "the {reader} schema has another name at {path} than the {writer} schema, and no "
-    "alias for it",
-    "FIXED_SIZE_MISMATCH": "the fixed of the {reader} schema has another size at {path} than in the "
-    "{writer} schema",
-    "MISSING_ENUM_SYMBOLS": "the enum of the {reader} schema lacks symbols of the {writer} schema at "
-    "{path}, and has "
-    "no default",
-    "READER_FIELD_MISSING_DEFAULT_VALUE": "the field of the {reader} schema at {path} is not in the "
-    "{writer} schema, "
-    "and has no default",
+    "NAME_MISMATCH": (
+        "the {reader} schema has another name at {path} than the {writer} schema, and no alias for it"
+    ),
+    "FIXED_SIZE_MISMATCH": (
+        "the fixed of the {reader} schema has another size at {path} than in the {writer} schema"
+    ),
+    "MISSING_ENUM_SYMBOLS": (
+        "the enum of the {reader} schema lacks symbols of the {writer} schema at {path}, and has no default"
+    ),
+    "READER_FIELD_MISSING_DEFAULT_VALUE": (
+        "the field of the {reader} schema at {path} is not in the {writer} schema, and has no default"
+    ),
     "TYPE_MISMATCH": "the type of the {reader} schema at {path} can't read that of the {writer} schema",
     "MISSING_UNION_BRANCH": "the union of the {reader} schema lacks a type of the {writer} schema at {path}",
 }
@@ -48,20 +50,22 @@ _Path = tuple[str, ...]
 
 
 def incompatibilities(reader: Type, writer: Type) -> list[Incompatibility]:
-    """Every rule that is broken, in the order of the reader's fields."""
+    """Return every broken rule, in the order of the reader's fields."""
     return _Check().compare(reader, writer, ())[:REPORTED_MAX]
 
 
 class _Check:
     def __init__(self) -> None:
-        # None while a pair is compared: types that contain each other are compatible unless shown otherwise.
+        # The value is None while a pair is being compared: types that contain each other are compatible
+        # unless shown otherwise.
         self._known: dict[tuple[Type, Type], list[Incompatibility] | None] = {}
         self._branches: dict[Type, _Branches] = {}
 
     def compare(self, reader: Type, writer: Type, path: _Path) -> list[Incompatibility]:
         pair = (reader, writer)
         if pair in self._known:
-            # Told in full where it was met first: types that use each other twice would double the list.
+            # The problems were reported in full at the first meeting. Repeating them would double the list
+            # wherever two types use each other twice.
             return (self._known[pair] or [])[:1]
         if len(self._known) >= COMPARISONS_MAX:
             raise ComparisonTooLarge(
@@ -103,8 +107,9 @@ class _Check:
         return []
 
     def _written_union(self, reader: Type, writer: Type, path: _Path) -> list[Incompatibility]:
-        """Every branch has to be readable. A reader that is a union tells which branch it lacks, any other
-        why.
+        """Check that every branch of the writer's union is readable.
+
+        If the reader is a union too, the result names the missing branch, otherwise the reason.
         """
         found: list[Incompatibility] = []
         for i, branch in enumerate(writer.items):
@@ -123,8 +128,8 @@ class _Check:
                 found += self.compare(field.type, source.type, (*here, "type"))
             elif field.default is ABSENT:
                 if field.type.kind == "enum" and field.type.symbol_default is not None:
-                    # An enum's default is for symbols, not for fields: Avro compares it with the whole
-                    # record.
+                    # An enum's default applies to unknown symbols, not to missing fields: Avro compares the
+                    # enum with the whole record.
                     found += self.compare(field.type, writer, (*here, "type"))
                 else:
                     found.append(_broken("READER_FIELD_MISSING_DEFAULT_VALUE", here, field.name))
@@ -132,7 +137,7 @@ class _Check:
 
 
 class _Branches:
-    """The branches of a union by what they may read: a union of a thousand records meets another such one."""
+    """The branches of a union by kind and name, so that two unions of a thousand records compare quickly."""
 
     def __init__(self, union: Type) -> None:
         self._places: dict[Hashable, list[int]] = defaultdict(list)
@@ -144,7 +149,7 @@ class _Branches:
                 self._places[branch.kind, name].append(i)
 
     def likely(self, writer: Type) -> list[int]:
-        """Where the branches stand that the kind and name of what was written do not rule out."""
+        """Return the indexes of the branches that may match the kind and name of the writer's type."""
         keys: list[Hashable]
         if writer.name is not None:
             keys = [(writer.kind, writer.name.name), (writer.kind, writer.name)]
@@ -154,13 +159,13 @@ class _Branches:
 
 
 def _source(field: Field, written: dict[str, Field]) -> Field | None:
-    """The writer's field that a reader's field reads: of the same name, or of one of its aliases."""
+    """Return the writer's field for a reader's field: the one with its name, or with one of its aliases."""
     names = [name for name in (field.name, *field.aliases) if name in written]
     return written[names[0]] if names else None
 
 
 def _names(reader: Type, writer: Type, path: _Path) -> list[Incompatibility]:
-    """The namespace doesn't matter; of aliases the full name counts."""
+    """Compare two names: the namespace doesn't matter, but an alias must match the full name."""
     assert reader.name is not None
     assert writer.name is not None
     if reader.name.name == writer.name.name or writer.name in reader.aliases:

@@ -1,4 +1,4 @@
-"""From JSON to types, by Avro's rules: names, namespaces, forward names, defaults.
+"""Parse JSON into types by Avro's rules for names, namespaces, forward names and defaults.
 
 As in Java's library since 1.12, a name may be used before it is defined.
 """
@@ -15,7 +15,7 @@ from penstock.registry.formats.avro.types import ABSENT, PRIMITIVES, Field, Name
 from penstock.registry.formats.errors import SchemaError, UnknownReference
 from penstock.registry.formats.json_text import Json, kind, read, shortened
 
-NAME_CHARACTERS_MAX: Final = 1_000  # full names are put together, of each type and at each use
+NAME_CHARACTERS_MAX: Final = 1_000  # full names are built for each type and at each use
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _RESERVED: Final = frozenset(
     ["doc", "fields", "items", "name", "namespace", "size", "symbols", "values", "type", "aliases"]
@@ -27,8 +27,10 @@ _SIZE_MAX: Final = 2**31 - 1
 
 
 def parse(text: str, resolved: Mapping[str, str], *, is_new: bool) -> tuple[Type, list[Type]]:
-    """The type of a text, and those of the texts it refers to. A schema that is not new may have names of any
-    characters in its namespaces, and defaults that don't fit: it was registered before somebody looked.
+    """Return the type of a text, and the types of the texts it refers to.
+
+    A schema that is not new may have any characters in its namespaces, and defaults that don't fit, because
+    it was registered before these checks existed.
     """
     parser = _Parser(is_new)
     referred = []
@@ -44,12 +46,11 @@ class _Parser:
     def __init__(self, is_new: bool) -> None:
         self._is_new = is_new
         self._named: dict[str, Type] = {}
-        # Names that were used before they were defined: the type to fill, the names it may mean, and where.
+        # Names used before their definition: the placeholder type, the possible full names, and the path.
         self._forward: list[tuple[Type, list[str], str]] = []
-        self._defaults: list[tuple[Type, Json, str]] = []  # checked at last, when all names are known
-        self._repeated: list[
-            tuple[Type, Type, str]
-        ] = []  # as Java prints types nested in what is referred to
+        self._defaults: list[tuple[Type, Json, str]] = []  # checked at the end, when all names are known
+        # Names that are defined again: Java repeats the definitions that are nested in references.
+        self._repeated: list[tuple[Type, Type, str]] = []
 
     def parse(self, text: str) -> Type:
         self._forward, self._defaults, self._repeated = [], [], []
@@ -66,7 +67,7 @@ class _Parser:
         return root
 
     def _link(self, root: Type) -> Type:
-        """Puts types in the place of names that stood before them."""
+        """Replace the placeholders of forward names by the types."""
         meant: dict[int, Type] = {}
         for stand_in, candidates, path in self._forward:
             found = next((self._named[name] for name in candidates if name in self._named), None)
@@ -90,7 +91,7 @@ class _Parser:
         return meant.get(id(root), root)
 
     def _check_repeated(self) -> None:
-        """A name may be defined again, if that says the same."""
+        """Check that repeated definitions of a name are equal."""
         names = set(self._named)
         for first, again, path in self._repeated:
             if own_text(first, names) != own_text(again, names):
@@ -131,7 +132,7 @@ class _Parser:
     def _object(self, value: dict[str, Json], space: str | None, path: str) -> Type:
         type_name = value.get("type")
         if isinstance(type_name, dict | list):
-            # {"type": {"type": "string"}}: Avro's Java library refuses it, others write it
+            # Avro's Java library rejects {"type": {"type": "string"}}, but some other libraries write it.
             raise _error(path, f"expected the name of a type at 'type', found {kind(type_name)}")
         if not isinstance(type_name, str):
             raise _error(path, f"expected the name of a type at 'type', found {_found(value, 'type')}")
@@ -232,7 +233,7 @@ class _Parser:
         return fixed
 
     def _named_type(self, type_kind: str, value: dict[str, Json], space: str | None, path: str) -> Type:
-        """A record, enum or fixed, known by its name from here on: it may contain itself."""
+        """Create a record, enum or fixed and register its name at once, because it may contain itself."""
         given = value.get("namespace")
         text = self._text(value, "name", path)
         name = _name(text, given if isinstance(given, str) else space)
@@ -277,14 +278,14 @@ class _Parser:
 
 
 def describe(of: Type) -> str:
-    """A type, for a message."""
+    """Describe a type for messages."""
     if of.kind == "union":
         return f"union of {', '.join(each.full_name for each in of.items)}"
     return of.full_name if of.name is None else f"{of.kind} {of.full_name}"
 
 
 def _fits(of: Type, value: Json) -> bool:
-    """Whether a default is one of its type."""
+    """Whether a default has the right type."""
     match of.kind:
         case "null":
             return value is None
@@ -317,7 +318,7 @@ def _name(text: str, space: str | None) -> Name:
 
 
 def _number(text: str, path: str) -> Json:
-    """Java takes a string as the default of a float or double, if it can be read as one."""
+    """Convert the string default of a float or double, which Java accepts if it is a number."""
     try:
         return Decimal(str(float(text)))
     except ValueError:

@@ -16,13 +16,14 @@ from penstock.registry.formats.schema import Incompatibility, Schema
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AvroSchema(Schema):
-    """Referred schemas define their names; in the stored text these are names only."""
+    """An Avro schema. Referenced schemas define their names; the stored text only uses these names."""
 
     format: ClassVar[str] = "AVRO"
     root: Type
     references: tuple[Reference, ...]
     resolved: Mapping[str, str]
-    referred: tuple[str, ...]  # the full names of the references' own types, as Java's library takes them
+    # full names of the references' root types, which Java's library treats as known
+    referred: tuple[str, ...]
 
     @classmethod
     def parse(
@@ -45,5 +46,5 @@ class AvroSchema(Schema):
         return incompatibilities(self.root, writer.root)
 
     def formatted(self, name: str) -> str:
-        """`resolved` has the definitions of what is referred to in place of the names."""
+        """Return the text; the form `resolved` replaces referenced names by their definitions."""
         return printed(self.root) if name.strip().lower() == "resolved" else self.canonical()

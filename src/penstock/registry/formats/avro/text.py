@@ -1,4 +1,4 @@
-"""From types to the one text that Confluent's registry stores: what Avro's Java library prints."""
+"""Print types as the one text that Confluent's registry stores, which is that of Avro's Java library."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ _LOGICAL = ("logicalType", "precision", "scale")
 def printed(
     root: Type, known: Iterable[str] = (), *, is_normal: bool = False, is_identity: bool = False
 ) -> str:
-    """The text of a type. The names in ``known`` are referred to, not defined.
+    """Print a type. The names in ``known`` are printed as references, not as definitions.
 
-    ``is_normal``: as `normalize=true` has it, with aliases and properties in order, and no empty
-    documentation. ``is_identity``: so that texts are equal where Confluent takes two schemas for the same.
+    ``is_normal`` prints the form of `normalize=true`: aliases and properties are sorted, and empty
+    documentation is dropped. ``is_identity`` makes the texts equal whenever Confluent treats two schemas as
+    the same.
     """
     printer = _Printer(set(known), is_normal or is_identity, drops_empty_doc=is_normal)
     return write(printer.json(root, None), number=java_double)
 
 
 def own_text(of: Type, known: set[str]) -> str:
-    """What the definition of a named type says itself, with all other types by their names."""
+    """Print the definition of a named type, with all other types by their names."""
     known.discard(of.full_name)
     return write(_Printer(known, True, drops_empty_doc=True).json(of, None), number=java_double)
 
@@ -36,7 +37,7 @@ class _Printer:
         self._drops_empty_doc = drops_empty_doc
 
     def json(self, of: Type, space: str | None) -> Json:
-        """What a type is inside a namespace: a name, where it was defined before."""
+        """Return a type's JSON inside a namespace; a type that is already defined becomes its name."""
         if of.kind in PRIMITIVES:
             return {"type": of.kind, **self._properties(of.properties)} if of.properties else of.kind
         if of.kind == "union":
@@ -85,12 +86,12 @@ class _Printer:
     def _properties(self, properties: dict[str, Any]) -> dict[str, Json]:
         if not self._is_sorted:
             return properties
-        # A logical type comes first, with what belongs to it.
+        # The logical type comes first, with its attributes.
         keys = sorted(properties, key=lambda key: (key not in _LOGICAL, utf16(key)))
         return {key: self._ordered(properties[key]) for key in keys}
 
     def _ordered(self, value: Json) -> Json:
-        """A value whose objects have their names in order, where that is asked for."""
+        """Return a value with the names of its objects sorted, if the printer sorts."""
         match value:
             case dict() if self._is_sorted:
                 return {key: self._ordered(value[key]) for key in sorted(value, key=utf16)}

@@ -1,4 +1,4 @@
-"""An Avro schema as a graph: types, and the names by which they refer to each other."""
+"""An Avro schema as a graph of types and the names by which they refer to each other."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ NAMED: Final = ("record", "enum", "fixed")
 
 
 class Absent:
-    """Stands for a default that is not there, as None is the default null."""
+    """The type of the marker for a missing default; None is the default null."""
 
 
 ABSENT: Final = Absent()
 
 
 class Name(NamedTuple):
-    """A full name; ``space`` is None where there is none."""
+    """A full name; ``space`` is None if it has no namespace."""
 
     name: str
     space: str | None
@@ -27,7 +27,7 @@ class Name(NamedTuple):
         return f"{self.space}.{self.name}" if self.space else self.name
 
     def relative(self, space: str | None) -> str:
-        """As it is written inside ``space``. A name that a type of Avro has is written in full."""
+        """Return the name as written inside ``space``; in full if Avro has a type of that name."""
         is_near = (
             self.space == space and self.name not in PRIMITIVES and self.name not in (*NAMED, "array", "map")
         )
@@ -36,14 +36,14 @@ class Name(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Type:
-    """One node. Which parts it has depends on its kind; nodes are compared by identity, as a graph has
-    circles.
+    """One node of the graph; its kind determines which parts it has.
+
+    Nodes are compared by identity, because a graph may have cycles.
     """
 
     kind: str  # a primitive, or record, enum, fixed, array, map, union
-    properties: dict[str, Any] = field(
-        default_factory=dict
-    )  # what Avro doesn't reserve, in the order of the text
+    # attributes that Avro doesn't reserve, in the order of the text
+    properties: dict[str, Any] = field(default_factory=dict)
     name: Name | None = None
     doc: str | None = None
     aliases: tuple[Name, ...] = ()
@@ -52,7 +52,8 @@ class Type:
     symbols: list[str] = field(default_factory=list)
     symbol_default: str | None = None
     size: int = 0
-    items: list[Type] = field(default_factory=list)  # of an array or map one, of a union its branches
+    # the item type of an array or map, or the branches of a union
+    items: list[Type] = field(default_factory=list)
 
     @property
     def full_name(self) -> str:

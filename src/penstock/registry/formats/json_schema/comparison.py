@@ -1,9 +1,9 @@
-"""What differs between two JSON schemas, by Confluent's rules: an original and what becomes of it.
+"""Find the differences between two JSON schemas, an original and its update, by Confluent's rules.
 
-The rules decide by the kinds of schemas, not by the values that are valid: they are neither complete nor,
-for `if`, `contains`, `propertyNames` and the schemas of patterns, careful. They are kept as they are,
-because compatibility is what other registries would say too. Ours are two: draft 4's boolean
-`exclusiveMaximum` counts, and a `$ref` to a `$ref` is followed to its end.
+The rules decide by the kinds of schemas, not by the values that are valid. They are incomplete, and imprecise
+for `if`, `contains`, `propertyNames` and pattern properties. They are kept as they are, because a verdict of
+compatibility should agree with other registries. Two rules are ours: draft 4's boolean `exclusiveMaximum`
+counts, and a `$ref` to a `$ref` is followed to its end.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Path = tuple[str, ...]
 
 
 class Difference(NamedTuple):
-    """One difference, and where."""
+    """One difference, and its path."""
 
     rule: str
     path: Path
@@ -36,7 +36,7 @@ _Pair = tuple[Node, Node]
 def incompatibilities(
     reader: Node, writer: Node, rules: Mapping[str, Rules], *, is_lenient: bool = False
 ) -> list[Incompatibility]:
-    """The differences that forbid ``reader`` to follow ``writer``."""
+    """Return the differences that forbid ``reader`` to follow ``writer``."""
     allowed = LENIENT if is_lenient else COMPATIBLE
     found = [each for each in differences(writer, reader, rules, allowed) if each.rule not in allowed]
     return [
@@ -48,11 +48,11 @@ def incompatibilities(
 def differences(
     original: Node, update: Node, rules: Mapping[str, Rules], allowed: frozenset[str] = COMPATIBLE
 ) -> Differences:
-    """All differences, harmless ones too.
+    """Return all differences, including harmless ones.
 
-    Where schemas contain themselves, a pair that is met again inside itself is taken for compatible at
-    first. If that turns out wrong, all is compared again with what is known by then, until nothing new is
-    found.
+    If schemas contain themselves, a pair that recurs inside itself is first assumed to be compatible. If that
+    assumption proves wrong, the comparison is repeated with the pairs known to be incompatible, until it
+    finds no new ones.
     """
     incompatible: dict[_Pair, Differences] = {}
     budget = COMPARISONS_MAX
@@ -78,7 +78,7 @@ class Comparison:
     ) -> None:
         self._rules = rules
         self.allowed = allowed
-        self.known: dict[_Pair, Differences] = {}  # with paths from the pair on
+        self.known: dict[_Pair, Differences] = {}  # paths are relative to the pair
         self.was_optimistic = False
         self.budget = budget
         self._incompatible = incompatible
@@ -89,7 +89,7 @@ class Comparison:
         return all(each.rule in self.allowed for each in found)
 
     def compare(self, original: Node | None, update: Node | None, path: Path) -> Differences:
-        """What differs between two schemas, or between one and none."""
+        """Return the differences between two schemas, or between a schema and none."""
         if original is None or update is None:
             if original is update:
                 return []
@@ -129,7 +129,7 @@ class Comparison:
                 return found
         if original.kind != update.kind and not (original.is_combined and update.is_combined):
             is_wider = original.kind == "nothing" or update.kind == "anything"
-            # Confluent's converters wrote decimals as strings and as numbers, under this type.
+            # Confluent's converters wrote decimals both as strings and as numbers, with this type.
             is_bytes = original.connect_type == update.connect_type == "bytes"
             return [] if is_wider or is_bytes else [Difference("TYPE_CHANGED", ())]
         compare = self._rules.get(original.kind)
@@ -139,7 +139,11 @@ class Comparison:
         ]
 
     def _alternative(self, original: Node, update: Node) -> Differences | None:
-        """One schema that becomes an alternative of several, or one of several that all had to hold."""
+        """Compare a single schema with a combination of schemas.
+
+        The update may add alternatives to a schema, or keep only one schema of an allOf. Returns None if
+        neither holds.
+        """
         combined = update if update.is_combined else original
         if len(combined.parts) == 1:
             rule = None

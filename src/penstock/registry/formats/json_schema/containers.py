@@ -1,8 +1,8 @@
-"""What differs between two object schemas, or two array schemas.
+"""Find the differences between two object schemas, or two array schemas.
 
-Everything turns on their content models. An open one takes properties that it doesn't mention, in any form:
-giving such a property a schema may refuse what was valid. A closed one takes none: adding is harmless,
-removing is not. A partially open one takes those that fit a schema.
+All rules depend on the content models. An open model accepts properties that it doesn't mention, in any form,
+so adding a schema for such a property may reject values that were valid. A closed model accepts none, so
+adding is harmless and removing is not. A partially open model accepts those that match a schema.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _CONTAINS_LIMITS: Final = {"maxContains": "MAX_CONTAINS", "minContains": "MIN_CO
 
 
 def objects(comparison: Comparison, original: Node, update: Node) -> Differences:
-    """Properties, in the order of their names, and what holds for all."""
+    """Compare properties, in the order of their names, and the keywords that apply to all of them."""
     found = _required(original, update)
     for name in sorted(original.properties.keys() | update.properties.keys()):
         found += _property(comparison, original, update, name)
@@ -34,7 +34,7 @@ def objects(comparison: Comparison, original: Node, update: Node) -> Differences
 
 
 def arrays(comparison: Comparison, original: Node, update: Node) -> Differences:
-    """Items, and what holds for all."""
+    """Compare items, and the keywords that apply to all of them."""
     found = comparison.compare(original.items, update.items, ("items",))
     found = [*found, *_tuples(comparison, original, update)]
     found += _more(comparison, original, update, "additionalItems", "ADDITIONAL_ITEMS")
@@ -99,8 +99,9 @@ def _covered(comparison: Comparison, before: Node, after: Node, path: Path, rule
 
 
 def _rest(node: Node, name: str, *, unsure: bool) -> Node | None:
-    """What the content model asks of a property that it doesn't name: of the first pattern that fits, or of
-    all.
+    """Return the schema that the content model applies to a property it doesn't name.
+
+    The first pattern that matches counts, else the schema for additional properties.
     """
     for pattern, schema in node.patterns.items():
         if _fits(pattern, name, unsure=unsure):
@@ -109,9 +110,10 @@ def _rest(node: Node, name: str, *, unsure: bool) -> Node | None:
 
 
 def _fits(pattern: str, name: str, *, unsure: bool) -> bool:
-    """Whether a pattern is found in a name. Patterns that can't be matched in linear time (lookaround) are
-    ``unsure``, to the safe side: a property that is added is held against them, one that is removed isn't
-    covered.
+    """Whether a pattern matches part of a name.
+
+    The result is ``unsure`` for patterns that can't be matched in linear time (lookaround). The caller picks
+    the safe side: an added property is compared with such a pattern, and a removed one is not covered by it.
     """
     try:
         return Pattern(f"(?s).*(?:{pattern}).*").fullmatch(name)

@@ -1,4 +1,4 @@
-"""What differs between the drafts of JSON Schema, as far as compatibility sees it."""
+"""The differences between the drafts of JSON Schema that affect compatibility."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NUMBERS: Final = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """One draft: its keywords by the kind of schema that they make."""
+    """One draft: its keywords, grouped by the kind of schema that they imply."""
 
     name: str
     specification: Specification[Json]
@@ -30,7 +30,8 @@ class Draft:
     strings: tuple[str, ...] = (*_STRINGS, "format")
     has_const: bool = True
     has_conditions: bool = True
-    is_modern: bool = False  # $ref has siblings, unevaluated… count, dependencies are two keywords
+    # Since 2019-09 $ref may have siblings, unevaluated… keywords apply, and dependencies are two keywords.
+    is_modern: bool = False
     id_keyword: str = "$id"
 
 
@@ -56,8 +57,9 @@ _DRAFTS: Final = {each.name: each for each in (_DRAFT_4, _DRAFT_6, _DRAFT_7, _DR
 
 
 def draft_of(document: Json) -> Draft:
-    """The draft that `$schema` names. Draft 7, where there is none or an unknown one, as in Confluent's
-    registry.
+    """Return the draft that `$schema` names.
+
+    A missing or unknown name means draft 7, as in Confluent's registry.
     """
     name = document.get("$schema") if isinstance(document, dict) else None
     if not isinstance(name, str):

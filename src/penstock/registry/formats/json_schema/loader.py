@@ -1,4 +1,4 @@
-"""From a document to nodes."""
+"""Load a document into nodes."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _TYPES: Final = ("string", "integer", "number", "boolean", "null", "array", "obj
 _COMBINED: Final = ("allOf", "anyOf", "oneOf")
 _LENGTHS: Final = ("minLength", "maxLength")
 _REFERENCES: Final = ("$ref", "$dynamicRef", "$recursiveRef")
-_LOCAL_BASE: Final = "https://registry.invalid/"  # relative names need something to be relative to
+_LOCAL_BASE: Final = "https://registry.invalid/"  # the base that relative names are resolved against
 
 
 def load(document: Json, resolved: Mapping[str, str]) -> Node:
-    """The node of a document, which may refer to the documents in ``resolved`` by their names."""
+    """Return the node of a document, which may refer to the documents in ``resolved`` by their names."""
     if not isinstance(document, dict | bool):
         raise SchemaError(f"expected an object or a boolean at the root, found {kind(document)}")
     return _Loader(draft_of(document), resolved).node(document, resolver_of(document, resolved), "#")
@@ -47,11 +47,12 @@ def resolver_of(document: Json, resolved: Mapping[str, str]) -> Resolver[Json]:
 
 
 def look_up(resolver: Resolver[Json], reference: str) -> Resolved[Json]:
-    """Return what a reference leads to, with the resolver for it. Raises LookupError."""
+    """Return the target of a reference and the resolver for it. Raises LookupError."""
     try:
         return resolver.lookup(reference)
     except (Unresolvable, ValueError):
-        # Authors write $defs where their draft says definitions, and Confluent's registry finds it.
+        # Some authors write $defs although their draft uses definitions, and Confluent's registry accepts
+        # that.
         before, mark, after = reference.partition("#/$defs/")
         if not mark:
             raise LookupError(reference) from None
@@ -62,7 +63,7 @@ def look_up(resolver: Resolver[Json], reference: str) -> Resolved[Json]:
 
 
 def within(draft: Draft, schema: dict[str, Json], resolver: Resolver[Json]) -> Resolver[Json]:
-    """Return the resolver for the inside of a schema, whose own id its references are relative to."""
+    """Return the resolver for the inside of a schema: references there are relative to the schema's id."""
     if isinstance(schema.get(draft.id_keyword), str):
         return resolver.in_subresource(draft.specification.create_resource(schema))
     return resolver
@@ -83,8 +84,8 @@ class _Loader:
     def __init__(self, draft: Draft, resolved: Mapping[str, str]) -> None:
         self._draft = draft
         self._resolved = resolved
-        self._nodes: dict[int, Node] = {}  # by the document's own objects, so that circles end
-        self._kept: list[Json] = []  # their ids are theirs as long as they live
+        self._nodes: dict[int, Node] = {}  # keyed by the id() of the document's objects, so that cycles end
+        self._kept: list[Json] = []  # keeps the objects alive, so that their id() stays unique
         self._texts: dict[Any, int] = {}
         self._keys: dict[int, int] = {}
 
@@ -117,7 +118,7 @@ class _Loader:
         node.connect_type = connect_type if isinstance(connect_type, str) else None
 
     def target(self, keyword: str, reference: str, resolver: Resolver[Json], path: str) -> Node:
-        """The node that a reference leads to."""
+        """Return the node that a reference points to."""
         try:
             found = look_up(resolver, reference)
         except LookupError:
@@ -128,7 +129,7 @@ class _Loader:
         return self.node(found.contents, found.resolver, reference if "#" in reference else f"{reference}#")
 
     def _text(self, value: Json) -> int:
-        """Equal numbers for equal JSON. Each object of the document is looked at once."""
+        """Return equal numbers for equal JSON. Each object of the document is visited once."""
         match value:
             case bool() | None | str():
                 key: Any = (type(value).__name__, value)
@@ -155,7 +156,7 @@ def _become(node: Node, part: Node) -> None:
 
 
 class _Parts:
-    """The nodes that the keywords of one object make, each keyword used once."""
+    """The nodes made from one object's keywords; each keyword is used once."""
 
     def __init__(self, loader: _Loader, value: dict[str, Json], resolver: Resolver[Json], path: str) -> None:
         self._loader = loader
@@ -171,7 +172,7 @@ class _Parts:
             if keyword in self._value
         ]
         if references and not self._draft.is_modern:
-            return references  # its siblings don't count
+            return references  # siblings of $ref are ignored
         return [*references, *self._enumerated(), *self._combined(), *self._typed(), *self._conditions()]
 
     def _reference(self, keyword: str) -> Node:
@@ -203,7 +204,7 @@ class _Parts:
         return parts
 
     def _typed(self) -> list[Node]:
-        """What `type` says, and keywords that stand for a type without naming it."""
+        """Return the nodes of `type` and of keywords that imply a type without naming it."""
         given = self._value.get("type", ABSENT)
         left = {
             "array": any(keyword in self._value for keyword in self._draft.arrays),
@@ -247,8 +248,7 @@ class _Parts:
         for keyword in NUMBERS:
             limit = self._value.get(keyword, ABSENT)
             if self._draft.name == "draft-04" and isinstance(limit, bool) and keyword.startswith("exclusive"):
-                # In draft 4 it says that the other limit is excluded. Confluent's rules don't see that at
-                # all.
+                # In draft 4 a boolean says that the other limit is exclusive. Confluent's rules ignore that.
                 limit = (
                     self._value.get(keyword.removeprefix("exclusive").lower(), ABSENT) if limit else ABSENT
                 )
@@ -310,7 +310,7 @@ class _Parts:
         self._more(node, "additionalItems")
         return node
 
-    # -- keywords of one shape -----------------------------------------------------------------------
+    # -- keywords of one form ------------------------------------------------------------------------
 
     def _at(self, value: Json, *steps: str | int) -> Node:
         return self._loader.node(value, self._resolver, "/".join([self._path, *map(str, steps)]))
@@ -319,7 +319,7 @@ class _Parts:
         return self._at(self._value[keyword], keyword) if keyword in self._value else None
 
     def _more(self, node: Node, keyword: str) -> None:
-        """additionalProperties, additionalItems: a schema, or whether there may be more at all."""
+        """Read additionalProperties or additionalItems: a schema, or whether more are allowed at all."""
         value = self._value.get(keyword, True)
         if isinstance(value, bool):
             node.takes_more = value
@@ -376,7 +376,7 @@ class _Parts:
 
 
 def _value(value: Json) -> str:
-    """A text that equal values have in common."""
+    """Return a text that equal values share."""
     return write(value, number=lambda each: format(each.normalize(), "f"), sort_keys=True)
 
 

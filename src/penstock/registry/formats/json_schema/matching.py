@@ -1,4 +1,4 @@
-"""The largest set of pairs in which nobody comes twice: the alternatives of two combined schemas."""
+"""Find the largest matching between the alternatives of two combined schemas."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 
 
 def largest_matching(neighbours: Mapping[int, Sequence[int]]) -> dict[int, int]:
-    """Left to right, of a graph that is given by each left one's right neighbours (augmenting paths, Kuhn
-    1955).
+    """Return the largest matching, left to right, in a graph given as each left node's right neighbours.
+
+    The algorithm uses augmenting paths (Kuhn 1955).
     """
-    taken: dict[int, int] = {}  # right to left
+    taken: dict[int, int] = {}  # maps right to left
     for start in neighbours:
-        came_from: dict[int, int] = {}  # right to the left one it was reached by
+        came_from: dict[int, int] = {}  # maps a right node to the left node from which it was reached
         waiting, end = [start], None
         while waiting and end is None:
             left = waiting.pop()

@@ -1,6 +1,4 @@
-"""Confluent's names of differences between JSON schemas: which ones keep old data valid, and what they
-mean.
-"""
+"""Confluent's names of differences between JSON schemas, with their meaning and which keep old data valid."""
 
 from __future__ import annotations
 
@@ -78,37 +76,46 @@ _SAID: Final = {
     "PATTERN_CHANGED": "the {reader} schema has another pattern at {path} than the {writer} schema",
     "MULTIPLE_OF_EXPANDED": "the {reader} schema has a larger step at {path} than the {writer} schema",
     "MULTIPLE_OF_CHANGED": "the {reader} schema has another step at {path} than the {writer} schema",
-    "REQUIRED_ATTRIBUTE_ADDED": "the {reader} schema requires the property at {path}, the {writer} "
-    "schema does not",
-    "DEPENDENCY_ARRAY_EXTENDED": "the {reader} schema needs more properties at {path} than the {writer} "
-    "schema",
-    "DEPENDENCY_ARRAY_CHANGED": "the {reader} schema needs other properties at {path} than the {writer} "
-    "schema",
+    "REQUIRED_ATTRIBUTE_ADDED": (
+        "the {reader} schema requires the property at {path}, the {writer} schema does not"
+    ),
+    "DEPENDENCY_ARRAY_EXTENDED": (
+        "the {reader} schema needs more properties at {path} than the {writer} schema"
+    ),
+    "DEPENDENCY_ARRAY_CHANGED": (
+        "the {reader} schema needs other properties at {path} than the {writer} schema"
+    ),
     "ENUM_ARRAY_NARROWED": "the {reader} schema lacks values at {path} that the {writer} schema has",
     "ENUM_ARRAY_CHANGED": "the {reader} schema has other values at {path} than the {writer} schema",
-    "COMBINED_TYPE_CHANGED": "the {reader} schema combines schemas in another way at {path} than the "
-    "{writer} schema",
-    "COMBINED_TYPE_SUBSCHEMAS_CHANGED": "at {path} the {reader} schema has no compatible schema for each "
-    "that the "
-    "{writer} schema combines",
-    "PRODUCT_TYPE_EXTENDED": "the {reader} schema asks for more schemas in its allOf at {path} than the "
-    "{writer} schema",
+    "COMBINED_TYPE_CHANGED": (
+        "the {reader} schema combines schemas in another way at {path} than the {writer} schema"
+    ),
+    "COMBINED_TYPE_SUBSCHEMAS_CHANGED": (
+        "at {path} the {reader} schema has no compatible schema for each that the {writer} schema combines"
+    ),
+    "PRODUCT_TYPE_EXTENDED": (
+        "the {reader} schema asks for more schemas in its allOf at {path} than the {writer} schema"
+    ),
     "SUM_TYPE_NARROWED": "the {reader} schema has fewer alternatives at {path} than the {writer} schema",
     "NOT_TYPE_EXTENDED": "the {reader} schema forbids more at {path} than the {writer} schema",
-    "REQUIRED_PROPERTY_ADDED_TO_UNOPEN_CONTENT_MODEL": "the {reader} schema requires a property at "
-    "{path} that the "
-    "{writer} schema, a closed content model, doesn't have",
+    "REQUIRED_PROPERTY_ADDED_TO_UNOPEN_CONTENT_MODEL": (
+        "the {reader} schema requires a property at {path} that the {writer} schema, a closed content model, "
+        "doesn't have"
+    ),
 }
 _ENDINGS: Final = {
-    "_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL": "the property or item at {path} is in one schema "
-    "only, and the "
-    "partially open content model of the other doesn't cover it ({reader} and {writer})",
-    "_REMOVED_FROM_CLOSED_CONTENT_MODEL": "the {reader} schema, a closed content model, lacks the "
-    "property or item at "
-    "{path} of the {writer} schema",
-    "_ADDED_TO_OPEN_CONTENT_MODEL": "the {reader} schema has a property or item at {path} that the "
-    "{writer} schema, an "
-    "open content model, takes in any form",
+    "_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL": (
+        "the property or item at {path} is in one schema only, and the partially open content model of the "
+        "other doesn't cover it ({reader} and {writer})"
+    ),
+    "_REMOVED_FROM_CLOSED_CONTENT_MODEL": (
+        "the {reader} schema, a closed content model, lacks the property or item at {path} of the {writer} "
+        "schema"
+    ),
+    "_ADDED_TO_OPEN_CONTENT_MODEL": (
+        "the {reader} schema has a property or item at {path} that the {writer} schema, an open content "
+        "model, takes in any form"
+    ),
     "_INCREASED": "the {reader} schema has a larger limit at {path} than the {writer} schema",
     "_DECREASED": "the {reader} schema has a smaller limit at {path} than the {writer} schema",
     "_NARROWED": "the {reader} schema takes less at {path} than the {writer} schema",
@@ -118,7 +125,7 @@ _ENDINGS: Final = {
 
 
 def description(rule: str) -> str:
-    """What a rule that was broken means."""
+    """Describe a broken rule."""
     if rule in _SAID:
         return _SAID[rule]
     return next(text for ending, text in _ENDINGS.items() if rule.endswith(ending))

@@ -20,7 +20,7 @@ RULES: Final = {**SIMPLE, **CONTAINERS}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JsonSchema(Schema):
-    """What is stored is the document as it was sent, without its white space."""
+    """A JSON Schema. The stored text is the submitted document without white space."""
 
     format: ClassVar[str] = "JSON"
     text: str
@@ -39,7 +39,7 @@ class JsonSchema(Schema):
         return self.text
 
     def normalized(self) -> Self:
-        """The names of each object in order."""
+        """Return the schema with the names of each object sorted."""
         text = write(read(self.text), sort_keys=True)
         return type(self).parse(text, sorted_references(self.references), self.resolved)
 

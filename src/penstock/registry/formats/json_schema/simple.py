@@ -1,4 +1,4 @@
-"""What differs between two schemas of strings, numbers, listed values, or combinations of schemas."""
+"""Find the differences between two schemas of strings, numbers, listed values, or combinations of schemas."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from penstock.registry.formats.json_schema.nodes import Node
 
 
 def limits(original: Node, update: Node, rules: dict[str, str]) -> Differences:
-    """Keywords whose values have an order: added, removed, increased or decreased."""
+    """Compare keywords whose values are ordered: added, removed, increased or decreased."""
     found = []
     for keyword, rule in rules.items():
         before, after = original.limits.get(keyword), update.limits.get(keyword)
@@ -79,7 +79,7 @@ def _consts(comparison: Comparison, original: Node, update: Node) -> Differences
 
 
 def _nots(comparison: Comparison, original: Node, update: Node) -> Differences:
-    """What is forbidden is compared the other way round."""
+    """Compare the schemas of `not` in the opposite direction."""
     reversed_found = comparison.compare(update.parts[0], original.parts[0], ("not",))
     rule = "NOT_TYPE_NARROWED" if comparison.is_compatible(reversed_found) else "NOT_TYPE_EXTENDED"
     return [Difference(rule, ("not",))]
@@ -110,7 +110,7 @@ def _combinations(comparison: Comparison, original: Node, update: Node) -> Diffe
 
 
 def _matched(comparison: Comparison, criterion: str, before: list[Node], after: list[Node]) -> Differences:
-    """Each schema of the smaller side needs one of its own on the other side."""
+    """Match the schemas of both sides: each one of the smaller side needs its own partner on the other."""
     edges: dict[tuple[int, int], Differences] = {}
     neighbours: dict[int, list[int]] = {}
     for i, original in enumerate(before):

@@ -1,4 +1,4 @@
-"""Files that every schema may import without a reference: Google's well-known types, and Confluent's own."""
+"""Files that every schema may import without a reference: Google's well-known types and Confluent's own."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _GOOGLE: Final = (
     *(descriptor_pb2, any_pb2, source_context_pb2, type_pb2, api_pb2, duration_pb2, empty_pb2),
     *(field_mask_pb2, struct_pb2, timestamp_pb2, wrappers_pb2),
 )
-# What Confluent's clients and converters put into schemas; the numbers are theirs.
+# Confluent's clients and converters put these into schemas; the numbers are theirs.
 _META: Final = """
 syntax = "proto3";
 package confluent;
@@ -57,7 +57,7 @@ package confluent.type;
 option java_package = "io.confluent.protobuf.type";
 message Variant { bytes metadata = 1; bytes value = 2; }
 """
-# Google's, which Confluent's converters import for dates and times.
+# Google's types, which Confluent's converters import for dates and times.
 _DATE: Final = """
 syntax = "proto3";
 package google.type;
@@ -84,7 +84,7 @@ message TimeOfDay { int32 hours = 1; int32 minutes = 2; int32 seconds = 3; int32
 
 @cache
 def builtin_files() -> Mapping[str, File]:
-    """The files by the paths that import them, each after those it imports itself."""
+    """Return the files by their import paths, each after the files it imports itself."""
     files = {}
     for module in _GOOGLE:
         descriptor = descriptor_pb2.FileDescriptorProto.FromString(module.DESCRIPTOR.serialized_pb)

@@ -1,6 +1,6 @@
-"""Whether bytes that were written by one schema can be read by another: Confluent's rules, by field numbers.
+"""Check whether one schema can read the bytes of another, by Confluent's rules on field numbers.
 
-Types that are imported are compared too, unless both schemas have them from the same version of a subject.
+Imported types are compared too, unless both schemas import them from the same version of a subject.
 """
 
 from __future__ import annotations
@@ -25,31 +25,36 @@ COMPATIBLE: Final = frozenset(
 _DESCRIPTIONS: Final = {
     "PACKAGE_CHANGED": "the package of the {reader} schema ({path}) is not that of the {writer} schema",
     "MESSAGE_REMOVED": "the {reader} schema lacks the message at {path} of the {writer} schema",
-    "FIELD_KIND_CHANGED": "the field at {path} of the {reader} schema is of another kind (scalar, "
-    "message, map) than "
-    "in the {writer} schema",
-    "FIELD_SCALAR_KIND_CHANGED": "the scalar field at {path} of the {reader} schema is encoded otherwise "
-    "than in the "
-    "{writer} schema",
-    "FIELD_NAMED_TYPE_CHANGED": "the message of the field at {path} of the {reader} schema is not that "
-    "of the {writer} "
-    "schema",
-    "FIELD_NUMERIC_LABEL_CHANGED": "the numeric field at {path} of the {reader} schema has another label "
-    "than in the "
-    "{writer} schema",
-    "REQUIRED_FIELD_ADDED": "the {reader} schema requires the field at {path}, which the {writer} schema "
-    "lacks",
-    "REQUIRED_FIELD_REMOVED": "the {reader} schema lacks the field at {path}, which the {writer} schema "
-    "requires",
+    "FIELD_KIND_CHANGED": (
+        "the field at {path} of the {reader} schema is of another kind (scalar, message, map) than in the "
+        "{writer} schema"
+    ),
+    "FIELD_SCALAR_KIND_CHANGED": (
+        "the scalar field at {path} of the {reader} schema is encoded otherwise than in the {writer} schema"
+    ),
+    "FIELD_NAMED_TYPE_CHANGED": (
+        "the message of the field at {path} of the {reader} schema is not that of the {writer} schema"
+    ),
+    "FIELD_NUMERIC_LABEL_CHANGED": (
+        "the numeric field at {path} of the {reader} schema has another label than in the {writer} schema"
+    ),
+    "REQUIRED_FIELD_ADDED": (
+        "the {reader} schema requires the field at {path}, which the {writer} schema lacks"
+    ),
+    "REQUIRED_FIELD_REMOVED": (
+        "the {reader} schema lacks the field at {path}, which the {writer} schema requires"
+    ),
     "ONEOF_FIELD_REMOVED": "the {reader} schema lacks the field of a oneof at {path} of the {writer} schema",
-    "MULTIPLE_FIELDS_MOVED_TO_ONEOF": "the oneof at {path} of the {reader} schema has several fields "
-    "that could be set "
-    "together in the {writer} schema",
-    "FIELD_MOVED_TO_EXISTING_ONEOF": "the oneof at {path} of the {reader} schema has a field that could "
-    "be set beside "
-    "its others in the {writer} schema",
+    "MULTIPLE_FIELDS_MOVED_TO_ONEOF": (
+        "the oneof at {path} of the {reader} schema has several fields that could be set together in the "
+        "{writer} schema"
+    ),
+    "FIELD_MOVED_TO_EXISTING_ONEOF": (
+        "the oneof at {path} of the {reader} schema has a field that could be set beside its others in the "
+        "{writer} schema"
+    ),
 }
-# Scalars of one group read each other's bytes.
+# Scalars of one group can read each other's bytes.
 _ENCODINGS: Final = {
     **dict.fromkeys(("int32", "int64", "uint32", "uint64", "bool"), "general number"),
     **dict.fromkeys(("sint32", "sint64"), "signed number"),
@@ -63,7 +68,7 @@ Path = tuple[str, ...]
 
 
 class Difference(NamedTuple):
-    """One difference, and where."""
+    """One difference, and its path."""
 
     rule: str
     path: Path
@@ -74,15 +79,16 @@ Differences = list[Difference]
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One of two schemas that are compared. ``references`` are by the path of the import."""
+    """One of the two compared schemas. ``references`` are keyed by import path."""
 
     file: File
     names: Names
     references: Mapping[str, Reference]
 
     def origin(self, known: Known) -> tuple[str, int] | None:
-        """The subject and version that a type comes from; None for built-in ones, and those that others
-        import.
+        """Return the subject and version that a type comes from.
+
+        Returns None for built-in types, and for types of files that only other files import.
         """
         if known.path == LOCAL:
             return "", -1
@@ -91,7 +97,7 @@ class Side:
 
 
 def incompatibilities(reader: Side, writer: Side) -> list[Incompatibility]:
-    """The differences that keep ``reader`` from reading what ``writer`` wrote."""
+    """Return the differences that keep ``reader`` from reading data of ``writer``."""
     found = [each for each in differences(writer, reader) if each.rule not in COMPATIBLE]
     return [
         Incompatibility(each.rule, shown_path(each.path), _DESCRIPTIONS[each.rule])
@@ -100,7 +106,7 @@ def incompatibilities(reader: Side, writer: Side) -> list[Incompatibility]:
 
 
 def differences(original: Side, update: Side) -> Differences:
-    """All differences, harmless ones too."""
+    """Return all differences, including harmless ones."""
     comparison = _Comparison(original, update)
     found = []
     if (original.file.package or "") != (update.file.package or ""):
@@ -109,7 +115,7 @@ def differences(original: Side, update: Side) -> Differences:
     return [*found, *comparison.types(original.file.types, update.file.types, (), scopes)]
 
 
-Scopes = tuple[str, str]  # where the names of the original, and of the update, are written
+Scopes = tuple[str, str]  # the scopes in which the names of the original and of the update are resolved
 
 
 class _Comparison:
@@ -117,7 +123,8 @@ class _Comparison:
         self._original = original
         self._update = update
         self._open: set[tuple[Message, Message]] = set()
-        self._changed: dict[tuple[Message, Message], bool] = {}  # imported messages
+        # whether two imported messages are incompatible
+        self._changed: dict[tuple[Message, Message], bool] = {}
 
     def types(
         self,
@@ -126,7 +133,7 @@ class _Comparison:
         path: Path,
         scopes: Scopes,
     ) -> Differences:
-        """Messages and enums of one scope, by name."""
+        """Compare the messages and enums of one scope by name."""
         found: Differences = []
         old, new = _messages(before), _messages(after)
         places = [{name: i for i, name in enumerate(side)} for side in (old, new)]
@@ -188,7 +195,7 @@ class _Comparison:
     def _values(
         self, before: str, after: str, labels: tuple[str | None, str | None], path: Path, scopes: Scopes
     ) -> Differences:
-        """What two fields hold: a scalar (enums are numbers), a message or a map."""
+        """Compare the types of two fields: scalars (enums are numbers), messages or maps."""
         old, new = self._original.names.known(before, scopes[0]), self._update.names.known(after, scopes[1])
         old_map, new_map = _map_types(before, old), _map_types(after, new)
         kinds = [
@@ -227,8 +234,11 @@ class _Comparison:
         assert isinstance(new.type, Message)
         pair = (old.type, new.type)
         found: Differences = []
-        if pair not in self._changed:  # told once: what is used twice at each level would be told without end
-            self._changed[pair] = False  # what contains itself is compatible unless something else is wrong
+        # Report each pair once; otherwise types that use each other twice at each level would multiply the
+        # list.
+        if pair not in self._changed:
+            # A message that contains itself is compatible unless another difference is found.
+            self._changed[pair] = False
             found = self._message(*pair, tuple(local[0].split(".")), full)
             self._changed[pair] = any(each.rule not in COMPATIBLE for each in found)
         return [*found, *([Difference("FIELD_NAMED_TYPE_CHANGED", path)] if self._changed[pair] else [])]
@@ -239,7 +249,7 @@ def _messages(types: Sequence[Message | EnumType]) -> dict[str, Message]:
 
 
 def _fields(message: Message) -> dict[int, tuple[Field, str | None]]:
-    """Fields by number, with the oneof they are in."""
+    """Return the fields by number, each with the name of its oneof."""
     found: dict[int, tuple[Field, str | None]] = {field.number: (field, None) for field in message.fields}
     for oneof in message.oneofs:
         found |= {field.number: (field, oneof.name) for field in oneof.fields}
@@ -267,7 +277,7 @@ def _enums(
 
 
 def _exclusive(old: dict[int, tuple[Field, str | None]], after: Message, path: Path) -> Differences:
-    """Fields that exclude each other now, and did not before: data may have several of them."""
+    """Find fields that exclude each other now but did not before, so that old data may contain several."""
     found = []
     for oneof in after.oneofs:
         members = [old[field.number] for field in oneof.fields if field.number in old]
@@ -288,7 +298,7 @@ def _oneofs(before: Message, after: Message, path: Path) -> Differences:
 
 
 def _removed(field: Field, oneof: str | None, path: Path, gone: set[str]) -> Differences:
-    """A oneof may go as a whole, but not one of its fields alone."""
+    """Report a removed field; a whole oneof may be removed, but not one of its fields alone."""
     if oneof is None:
         rule = "REQUIRED_FIELD_REMOVED" if field.label == "required" else "FIELD_REMOVED"
         return [Difference(rule, (*path, str(field.number)))]

@@ -1,6 +1,4 @@
-"""From a FileDescriptorProto, as clients send it, to a file; in the order in which Confluent's registry
-prints it.
-"""
+"""Convert a client's FileDescriptorProto to a file, in the order in which Confluent prints it."""
 
 from __future__ import annotations
 
@@ -45,13 +43,15 @@ _FILE_OPTIONS: Final = (
 )
 _FIELD_OPTIONS: Final = ("ctype", "packed", "jstype")  # the others follow by number
 _DESCRIPTOR: Final = descriptor_pb2.FieldDescriptorProto
-_VALUE_FIRST: Final = ("precision", "scale")  # as Confluent's converters once wrote parameters of decimals
+# the order in which Confluent's converters once wrote parameters of decimals
+_VALUE_FIRST: Final = ("precision", "scale")
 
-Proto = Any  # messages of a pool of our own, or of the library's; their types are made at run time
+# Messages of our own pools or of the library's; their types are created at run time.
+Proto = Any
 
 
 def file_of(descriptor: Proto) -> File:
-    """The file that a descriptor describes. Raises SchemaError where it describes none."""
+    """Return the file that a descriptor describes. Raises SchemaError if the descriptor is damaged."""
     try:
         return _file(descriptor)
     except (IndexError, KeyError) as error:
@@ -157,7 +157,7 @@ def _service(descriptor: Proto) -> Service:
 
 
 def _check_names(*descriptors: Proto) -> None:
-    """What would be printed as a name has to be one: a descriptor may hold anything in its place."""
+    """Check that names are valid, since a descriptor may contain any text in their place."""
     for each in descriptors:
         if not isinstance(each.name, str) or not _NAME.fullmatch(each.name):
             raise SchemaError(f"the descriptor says what no Protobuf file can say: the name {each.name!r}")
@@ -171,7 +171,10 @@ def _span(first: int, last: int) -> int | tuple[int, int]:
 
 
 def _options(options: Proto, first: tuple[str, ...] = ()) -> list[Option]:
-    """Plain options, those named in ``first`` before others; then extensions, Confluent's before others."""
+    """Convert options: plain ones first, then extensions.
+
+    Among plain options those in ``first`` come first, among extensions Confluent's.
+    """
     fields = options.ListFields()
 
     def order(item: tuple[FieldDescriptor, Any]) -> tuple[bool, bool, int]:
@@ -201,7 +204,7 @@ def _option(name: str, field: FieldDescriptor, value: Any) -> Option:
 
 
 def _value(field: FieldDescriptor, value: Any) -> Any:
-    """A value of a field, as it stands in a message literal."""
+    """Convert a field's value to the form it has in a message literal."""
     if field.message_type is not None and not _is_map(field):
         return {_key(each): _values(each, inner) for each, inner in value.ListFields()}
     if _is_map(field):

@@ -1,4 +1,4 @@
-"""What Confluent's option `confluent.field_meta` says beside fields."""
+"""Read Confluent's field option `confluent.field_meta`."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from penstock.registry.formats.protobuf.schema import ProtobufSchema
 
 
 def field_parameters(schema: ProtobufSchema) -> dict[str, Mapping[str, str]]:
-    """The ``params`` of fields by the fields' full names, of a schema and all that it imports: a decimal's
-    precision and scale are there.
+    """Return the ``params`` of all fields that have some, by the fields' full names.
+
+    They include fields of imported files. A decimal's precision and scale are among these parameters.
     """
     found: dict[str, Mapping[str, str]] = {}
     for file in (*schema.imported.values(), schema.file):

@@ -1,4 +1,4 @@
-"""A `.proto` file as a tree."""
+"""The syntax tree of a `.proto` file."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ SCALARS: Final = frozenset(
         *("fixed32", "fixed64", "sfixed32", "sfixed64", "bool", "string", "bytes"),
     ]
 )
-NUMBER_MAX: Final = 536_870_911  # of a field
+NUMBER_MAX: Final = 536_870_911  # the largest field number
 ENUM_NUMBER_MAX: Final = 2**31 - 1
 
 
 class Kind(Enum):
-    """How an option's value was written."""
+    """The form of an option's value in the text."""
 
     STRING = "string"
     BOOLEAN = "boolean"
@@ -30,7 +30,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A number, boolean or enum constant inside a message literal or list; strings are str there."""
+    """A number, boolean or enum constant inside a message literal or list, where strings are str."""
 
     kind: Kind
     text: str
@@ -38,7 +38,7 @@ class Word:
 
 @dataclass(slots=True)
 class Option:
-    """``value``: text, a dict of names to values, a list of values, or the Option of a part."""
+    """An option. ``value`` is a text, a dict of names to values, a list, or the Option of a part."""
 
     name: str
     kind: Kind
@@ -48,7 +48,7 @@ class Option:
 
 @dataclass(slots=True, eq=False)
 class Field:
-    """``label`` is None where none is written, as in oneofs. A map's type is `map<key, value>`."""
+    """A field. ``label`` is None if the text has none, as in oneofs. A map's type is `map<key, value>`."""
 
     label: str | None
     type: str
@@ -66,12 +66,12 @@ class Field:
         return key, value
 
 
-Span: TypeAlias = tuple[int, int]  # both ends belong to it
+Span: TypeAlias = tuple[int, int]  # both ends are included
 
 
 @dataclass(slots=True)
 class Reserved:
-    """One `reserved` or `extensions` statement: numbers, spans of numbers, names."""
+    """One `reserved` or `extensions` statement: numbers, ranges of numbers, and names."""
 
     values: list[int | Span | str]
     options: list[Option] = field(default_factory=list)
@@ -128,7 +128,7 @@ class Message:
 
     @property
     def map_types(self) -> tuple[str, str] | None:
-        """Of the message that stands for an entry of a map in a descriptor: key and value."""
+        """The key and value types, if this message is a descriptor's entry of a map."""
         if not any(each.name == "map_entry" and each.value == "true" for each in self.options):
             return None
         types = {each.name: each.type for each in self.fields}
@@ -154,7 +154,7 @@ class Service:
 
 @dataclass(slots=True, eq=False)
 class File:
-    """``syntax`` is what was written: proto2, proto3, an edition as `edition:2023`, or None."""
+    """A parsed file. ``syntax`` is as written: proto2, proto3, an edition as `edition:2023`, or None."""
 
     syntax: str | None = None
     package: str | None = None

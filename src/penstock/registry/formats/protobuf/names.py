@@ -1,4 +1,4 @@
-"""What a name means where it is written: the types and extensions of a file and of all it imports."""
+"""Resolve names of types and extensions in a file and all its imports."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LOCAL: Final = ""
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A type, the package it is in, and the path of the file it comes from (`LOCAL`: the schema itself)."""
+    """A type, its package, and the path of the file that defines it (`LOCAL`: the schema itself)."""
 
     type: Message | EnumType
     package: str
@@ -46,15 +46,15 @@ class Names:
                 self.extensions[joined(scope, field.name)] = field
 
     def type(self, name: str, scope: str) -> str | None:
-        """The full name of a type that is written inside ``scope``: the innermost one counts."""
+        """Return the full name of a type named inside ``scope``; the innermost match counts."""
         return next((each for each in _candidates(name, scope) if each in self.types), None)
 
     def extension(self, name: str, scope: str) -> str | None:
-        """The full name of an extension that is written inside ``scope``."""
+        """Return the full name of an extension named inside ``scope``."""
         return next((each for each in _candidates(name, scope) if each in self.extensions), None)
 
     def known(self, name: str, scope: str) -> Known | None:
-        """The type that a name means inside ``scope``."""
+        """Return the type that a name refers to inside ``scope``."""
         if name in SCALARS:
             return None
         full = self.type(name, scope)
@@ -62,7 +62,7 @@ class Names:
 
 
 def joined(scope: str, name: str) -> str:
-    """A name inside a scope; the outermost scope is empty."""
+    """Return the full name of a name inside a scope; the outermost scope is empty."""
     return f"{scope}.{name}" if scope else name
 
 

@@ -1,4 +1,4 @@
-"""Options in their normal form: full names, messages in one piece, in order."""
+"""Normalize options: full names, sorted, and one value for each message."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from penstock.registry.formats.protobuf.names import Names
 
 
 def normal_options(options: list[Option], names: Names, scope: str) -> list[Option]:
-    """Options by name. `(option).part = …` becomes `(option) = { part: … }`, and what is set part by part,
-    one message: as often as an option may come only once.
+    """Return options sorted by name, with their parts merged.
+
+    `(option).part = …` becomes `(option) = { part: … }`. If an option that is not repeated is set part by
+    part, the parts become one message.
     """
     groups: dict[tuple[bool, str], list[Option]] = {}
     for option in sorted((_full(each, names, scope) for each in options), key=lambda each: utf16(each.name)):
@@ -42,7 +44,7 @@ def _full(option: Option, names: Names, scope: str) -> Option:
 
 
 def _part(option: Option) -> dict[str, Any]:
-    """`part = value` as `{ part: value }`."""
+    """Convert `part = value` to `{ part: value }`."""
     if option.kind is Kind.OPTION:
         return {option.name: _part(option.value)}
     if option.kind in (Kind.BOOLEAN, Kind.ENUM, Kind.NUMBER):
@@ -53,8 +55,9 @@ def _part(option: Option) -> dict[str, Any]:
 def _merged(
     container: Field | None, literals: list[dict[str, Any]], names: Names, scope: str
 ) -> dict[str, Any]:
-    """One message of several: repeated fields add up, of others the last one counts, and messages are
-    merged.
+    """Merge message literals.
+
+    Repeated fields are concatenated and messages are merged; for other fields the last value counts.
     """
     gathered: dict[str, list[Any]] = {}
     for literal in literals:
@@ -84,7 +87,7 @@ def _member(container: Field | None, name: str, names: Names, scope: str) -> Fie
 
 
 def _ordered(value: Any, names: Names, scope: str) -> Any:
-    """Messages with their parts in order, lists without anything left out."""
+    """Return a value with the fields of messages sorted and without empty lists."""
     match value:
         case dict():
             pairs = {

@@ -1,4 +1,4 @@
-"""From text to a file: recursive descent, by the grammar of protobuf.dev."""
+"""Parse text into a file by recursive descent, following the grammar of protobuf.dev."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from penstock.registry.formats.protobuf.model import (
 from penstock.registry.formats.protobuf.tokens import Tokens
 
 DEPTH_MAX: Final = 64
-NAME_CHARACTERS_MAX: Final = 1_000  # full names are put together, of each type and at each use
+NAME_CHARACTERS_MAX: Final = 1_000  # full names are built for each type and at each use
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _FULL_NAME: Final = re.compile(r"\.?[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*")
 _INTEGER: Final = re.compile(r"-?(?:0[xX][0-9a-fA-F]+|[0-9]+)")
@@ -37,12 +37,12 @@ _MAP_KEYS: Final = (
     *("int32", "int64", "uint32", "uint64", "sint32", "sint64"),
     *("fixed32", "fixed64", "sfixed32", "sfixed64", "bool", "string"),
 )
-# The implementation's own numbers, not to be used.
+# Numbers that Protobuf reserves for its implementation.
 _KEPT_NUMBERS: Final = range(19_000, 20_000)
 
 
 def parse(text: str) -> File:
-    """The file that a text describes. Raises SchemaError with line and column."""
+    """Parse the text of a file. Raises SchemaError with line and column."""
     return _Parser(text).file()
 
 
@@ -119,7 +119,7 @@ class _Parser:
     def _member(self, message: Message) -> None:
         tokens = self._tokens
         word = tokens.peek().text
-        # Keywords are names too: a field's type may be called `message`.
+        # Keywords are valid names too: a field's type may be called `message`.
         match word:
             case "message":
                 tokens.next()
@@ -343,8 +343,9 @@ class _Parser:
         return options
 
     def _option(self, separator: str) -> Option:
-        """`name = value`, `(extension).part = value`, or, in a message literal, `name: value`, `[extension]
-        {…}`.
+        """Parse `name = value` or `(extension).part = value`.
+
+        In a message literal the forms are `name: value` and `[extension] {…}`.
         """
         tokens = self._tokens
         is_extension = tokens.take("(")
@@ -367,7 +368,7 @@ class _Parser:
         return Option(name, kind, value, is_extension)
 
     def _parts(self) -> list[str]:
-        """`.part.other`, `.(extension)` after an option's name."""
+        """Parse `.part.other` or `.(extension)` after an option's name."""
         parts: list[str] = []
         while self._tokens.peek().kind == "word" and self._tokens.peek().text.startswith("."):
             word = self._tokens.next().text
@@ -401,7 +402,7 @@ class _Parser:
         return Word(kind, value) if kind in (Kind.BOOLEAN, Kind.NUMBER, Kind.ENUM) else value
 
     def _literal(self) -> dict[str, Any]:
-        """A message in text format. A name that comes again adds to a list."""
+        """Parse a message in text format. Values of a repeated name form a list."""
         closing = "}" if self._tokens.peek().text == "{" else ">"
         self._open(self._tokens.peek().text)
         result: dict[str, Any] = {}
@@ -484,7 +485,7 @@ class _Parser:
 
 
 def _check_numbers(message: Message) -> None:
-    """Each number and each name is one field's."""
+    """Check that numbers and names of fields are unique."""
     numbers: dict[int, str] = {}
     names: set[str] = set()
     members: list[Field | Group] = [*message.fields, *message.groups]
@@ -494,16 +495,14 @@ def _check_numbers(message: Message) -> None:
         if each.number in numbers:
             raise SchemaError(
                 f"message {message.name}: the fields {numbers[each.number]!r} and {each.name!r} have the "
-                f"same number, "
-                f"{each.number}"
+                f"same number, {each.number}"
             )
         if each.name in names:
             raise SchemaError(f"message {message.name}: two fields have the name {each.name!r}")
         if each.number in _KEPT_NUMBERS:
             raise SchemaError(
-                f"message {message.name}: the number {each.number} of the field {each.name!r} is kept "
-                f"for Protobuf's "
-                f"implementation ({_KEPT_NUMBERS[0]} to {_KEPT_NUMBERS[-1]})"
+                f"message {message.name}: the number {each.number} of the field {each.name!r} is kept for "
+                f"Protobuf's implementation ({_KEPT_NUMBERS[0]} to {_KEPT_NUMBERS[-1]})"
             )
         numbers[each.number] = each.name
         names.add(each.name)
@@ -511,7 +510,7 @@ def _check_numbers(message: Message) -> None:
 
 
 def _check_once(scope: File | Message) -> None:
-    """Types of one scope have names of their own."""
+    """Check that the names of types in one scope are unique."""
     seen: set[str] = set()
     for each in scope.types:
         if each.name in seen:

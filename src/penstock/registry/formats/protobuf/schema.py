@@ -26,15 +26,17 @@ _BASE64: Final = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ProtobufSchema(Schema):
-    """What is stored is the file without comments, in one order and layout, whether it came as text or
-    descriptor.
+    """A Protobuf schema.
+
+    The stored text is the file without comments, in a fixed order and layout, whether the client sent text or
+    a descriptor.
     """
 
     format: ClassVar[str] = "PROTOBUF"
     file: File
     references: tuple[Reference, ...]
     resolved: Mapping[str, str]
-    imported: Mapping[str, File]  # what is referred to, by the paths of imports
+    imported: Mapping[str, File]  # the files of the references, by import path
     names: Names
 
     @classmethod
@@ -55,10 +57,9 @@ class ProtobufSchema(Schema):
             if missing:
                 raise UnknownReference(
                     f"the import {missing[0]!r} is not a reference of the schema (there is "
-                    f"{names(resolved)}), nor a "
-                    f"file that is built in"
+                    f"{names(resolved)}), nor a file that is built in"
                 )
-            printed(file, schema.names)  # every type has to be found
+            printed(file, schema.names)  # fails if a type can't be found
         return schema
 
     def canonical(self) -> str:
@@ -75,8 +76,10 @@ class ProtobufSchema(Schema):
         return incompatibilities(self._side(), writer._side())
 
     def formatted(self, name: str) -> str:
-        """`serialized` is the descriptor in base64; `ignore_extensions` leaves out what only some programs
-        know.
+        """Return the text in the form that `format=` names.
+
+        `serialized` is the descriptor in base64. `ignore_extensions` leaves out extensions other than
+        Confluent's.
         """
         match name.strip().lower():
             case "serialized":
@@ -86,7 +89,7 @@ class ProtobufSchema(Schema):
         return self.canonical()
 
     def file_set(self) -> bytes:
-        """What reads messages: the descriptors of this file, at last, and of all that it imports."""
+        """Return a serialized FileDescriptorSet for reading messages, with all imports and this file last."""
         return file_set(self.file, self.names, self.imported)
 
     def _side(self) -> Side:
@@ -94,7 +97,7 @@ class ProtobufSchema(Schema):
 
 
 def _file(text: str, imported: Mapping[str, File]) -> File:
-    """A text, or what clients send that have descriptors only: one of them in base64."""
+    """Parse a text, or the base64 descriptor that some clients send instead."""
     try:
         return parser.parse(text)
     except SchemaError as error:
@@ -108,10 +111,10 @@ def _file(text: str, imported: Mapping[str, File]) -> File:
 
 
 def _described(data: bytes, imported: Mapping[str, File]) -> File:
-    """The file of a descriptor, as it will be read again from what is stored: a descriptor may be damaged."""
+    """Return the file of a descriptor, parsed from its printed text, since a descriptor may be damaged."""
     try:
         text = printed(parsed(data, imported))
-    except TypeError:  # the library gives bytes in place of a string that is not UTF-8
+    except TypeError:  # the library returns bytes for a string that is not UTF-8
         raise SchemaError("the descriptor has names that are no text") from None
     try:
         return parser.parse(text)

@@ -1,7 +1,7 @@
-"""From a file to the one text that the registry stores, and to its normal form.
+"""Print a file as the one text that the registry stores, or in its normal form.
 
-Normal: imports, fields, constants, reserved numbers and options in order, types by their full names,
-entries of maps as maps. The order of messages stays: clients tell a message by its place.
+The normal form sorts imports, fields, constants, reserved numbers and options, uses full names of types, and
+writes map entries as maps. The order of messages stays, because clients identify a message by its index.
 """
 
 from __future__ import annotations
@@ -45,8 +45,9 @@ _Lines = list[str]
 
 
 def printed(file: File, names: Names | None = None, *, without_extensions: bool = False) -> str:
-    """The text of a file: normal, if ``names`` are given; else as it was written. ``without_extensions``
-    leaves out what extends messages, and options that are extensions but for Confluent's own.
+    """Print a file: in normal form if ``names`` are given, else as written.
+
+    ``without_extensions`` leaves out extensions of messages, and extension options other than Confluent's.
     """
     return "\n".join(_Printer(names, without_extensions).file(file)) + "\n"
 
@@ -68,7 +69,7 @@ class _Printer:
             lines.append(f"package {file.package};")
         imports = [f'import "{each}";' for each in self._once(file.imports)]
         imports += [f'import public "{each}";' for each in self._once(file.public_imports)]
-        # Confluent's registry loses these, and with them the types they bring.
+        # Confluent's registry loses weak imports, and with them the types that they define.
         imports += [f'import weak "{each}";' for each in self._once(file.weak_imports)]
         if imports:
             lines += ["", *imports]
@@ -324,7 +325,7 @@ class _Printer:
         return self._list(value)
 
     def _number(self, text: str) -> str:
-        """In a normal text: decimal, without what doesn't count."""
+        """Return a number as text; the normal form is decimal, without redundant digits."""
         if self._names is None:
             return text
         try:
@@ -340,7 +341,7 @@ class _Printer:
 
 
 class _Body:
-    """What stands between the braces of a declaration: parts, with an empty line before each."""
+    """The lines between the braces of a declaration: parts, with an empty line between them."""
 
     def __init__(self) -> None:
         self._lines: _Lines = []
@@ -377,7 +378,7 @@ def _separated(items: list[_Lines]) -> _Lines:
 
 
 def quoted(text: str) -> str:
-    """A string of a `.proto` file, or of Protobuf's text format."""
+    """Return a string literal for a `.proto` file or for Protobuf's text format."""
     return f'"{text.translate(_ESCAPES)}"'
 
 

@@ -1,7 +1,7 @@
-"""From a file to a FileDescriptorProto, as clients ask for it (`format=serialized`).
+"""Convert a file to a FileDescriptorProto, which clients request with `format=serialized`.
 
-Google's library checks what is built, and knows how options that are extensions are encoded. That takes a
-pool of its own for each schema: two schemas may give one name to different messages.
+Google's library checks the result and encodes extension options. Each schema needs a pool of its own, because
+two schemas may use the same name for different messages.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from penstock.registry.formats.protobuf.model import (
 from penstock.registry.formats.protobuf.names import Names, joined
 from penstock.registry.formats.protobuf.text import quoted
 
-FILE_NAME: Final = "default"  # as Confluent's registry calls it
+FILE_NAME: Final = "default"  # the name that Confluent's registry uses
 _DESCRIPTOR_PATH: Final = "google/protobuf/descriptor.proto"
 _META_PATH: Final = "confluent/meta.proto"
 _TYPES: Final = descriptor_pb2.FieldDescriptorProto.Type
@@ -43,13 +43,13 @@ _LABELS: Final = {None: 1, "optional": 1, "required": 2, "repeated": 3}
 
 
 def serialized(file: File, names: Names, imported: Mapping[str, File]) -> bytes:
-    """The descriptor's bytes. Raises SchemaError where the file can't be one."""
+    """Return the serialized descriptor. Raises SchemaError if the file is not valid."""
     pool = _pool(_imports(file), names, imported)
     return bytes(_built(file, FILE_NAME, names, pool).SerializeToString(deterministic=True))
 
 
 def file_set(file: File, names: Names, imported: Mapping[str, File]) -> bytes:
-    """Descriptors of the file, at last, and of all that it imports: a serialized FileDescriptorSet."""
+    """Return a serialized FileDescriptorSet with all imports, and the file last."""
     pool = _pool(_imports(file), names, imported)
     _built(file, FILE_NAME, names, pool)
     found: dict[str, bytes] = {}
@@ -67,13 +67,13 @@ def file_set(file: File, names: Names, imported: Mapping[str, File]) -> bytes:
 
 
 def parsed(data: bytes, imported: Mapping[str, File]) -> File:
-    """The file of a serialized descriptor."""
+    """Return the file of a serialized descriptor."""
     sent = descriptor_pb2.FileDescriptorProto.FromString(data)
     imports = [*sent.dependency, *([_META_PATH] if sent.package != "confluent" else [])]
     pool = _pool(imports, Names(File(), {**builtin_files(), **imported}), imported)
     descriptor = _class(pool, "FileDescriptorProto")()
     descriptor.ParseFromString(data)
-    # Once the pool has the file, it knows the options that the file defines itself.
+    # After the pool has the file, it knows the options that the file itself defines.
     with suppress(TypeError, ValueError):
         pool.AddSerializedFile(data)
         descriptor.ParseFromString(data)
@@ -81,8 +81,10 @@ def parsed(data: bytes, imported: Mapping[str, File]) -> File:
 
 
 def _pool(imports: Iterable[str], names: Names, imported: Mapping[str, File]) -> DescriptorPool:
-    """A pool with what a schema imports, and what that imports. Built-in files that nobody imports aren't in
-    it: clients register those as schemas too. A reference with a built-in file's path stands in its place.
+    """Build a pool with all direct and indirect imports of a schema.
+
+    Built-in files that no file imports are left out, because clients register them as schemas too. A
+    reference with the path of a built-in file replaces that file.
     """
     builtin = {path: data for path, data in _builtin_descriptors().items() if path not in imported}
     pool = DescriptorPool()
@@ -113,7 +115,10 @@ def _needed(imports: Iterable[str], imported: Mapping[str, File]) -> set[str]:
 
 
 def _imports(file: File) -> list[str]:
-    """With the file of Confluent's options where one is used: their converters leave its import out."""
+    """Return the imports, plus the file of Confluent's options if one is used.
+
+    Confluent's converters leave that import out.
+    """
     if _META_PATH in file.all_imports or file.package == "confluent":
         return file.all_imports
     is_used = any(option.name.startswith("confluent.") for option in _all_options(file))
@@ -152,11 +157,12 @@ def _class(pool: DescriptorPool, name: str) -> Any:
 
 
 def _built(file: File, path: str, names: Names, pool: DescriptorPool) -> Proto:
-    """The descriptor of a file, which is in the pool then."""
+    """Build a file's descriptor and add it to the pool."""
     builder = _Builder(file, path, names, pool)
     descriptor = builder.file()
     if file.package == "google.protobuf" and any(each.name == "FileDescriptorProto" for each in file.types):
-        return descriptor  # the file that all descriptors are made with: the pool has it
+        # All descriptors are made from this file, so the pool already contains it.
+        return descriptor
     try:
         pool.AddSerializedFile(descriptor.SerializeToString())
     except (TypeError, ValueError) as error:
@@ -173,7 +179,7 @@ class _Builder:
         self._names = names
         self._pool = pool
         self._is_proto3 = file.syntax == "proto3"
-        self._extended: list[tuple[Proto, Option, str]] = []  # set when the file's own extensions are known
+        self._extended: list[tuple[Proto, Option, str]] = []  # set once the file's own extensions are known
 
     def file(self) -> Proto:
         file = self._file
@@ -206,7 +212,7 @@ class _Builder:
         return result
 
     def extension_options(self) -> None:
-        """Options that are extensions, one after the other: parts of one message add up."""
+        """Set the extension options one by one, so that parts of one message are merged."""
         for options, option, scope in self._extended:
             full = self._names.extension(option.name, scope)
             if full is not None:
@@ -278,7 +284,7 @@ class _Builder:
         result.type, result.type_name = _TYPES.Value("TYPE_ENUM" if is_enum else "TYPE_MESSAGE"), f".{full}"
 
     def _entry(self, parent: Proto, field: Field, pair: tuple[str, str], scope: str) -> str:
-        """A map is a repeated message of keys and values, which is declared beside it."""
+        """Declare the entry message of a map, which is a repeated message of keys and values."""
         words = field.name.split("_")
         name = "".join(word[:1].upper() + word[1:] for word in words) + "Entry"
         entry = parent.nested_type.add(name=name)
@@ -334,7 +340,7 @@ class _Builder:
                 self._extended.append((result.options, option, scope))
             elif option.name.split(".")[0] in type(result.options).DESCRIPTOR.fields_by_name:
                 self._merge(result.options, option, option.name)
-            # Options that nobody knows stay in the text, and are not in the descriptor.
+            # Unknown options stay in the text but are left out of the descriptor.
 
     def _merge(self, options: Proto, option: Option, name: str) -> None:
         text = _text(Option(name, option.kind, option.value))
@@ -345,7 +351,7 @@ class _Builder:
 
 
 def _synthetic_oneofs(result: Proto) -> None:
-    """In proto3 an optional field is alone in a oneof, which stands behind those that were written."""
+    """Put each optional field of proto3 into a oneof of its own, after the declared oneofs."""
     for field in result.field:
         if field.proto3_optional:
             field.oneof_index = len(result.oneof_decl)
@@ -367,7 +373,7 @@ def _names(statements: list[Reserved]) -> list[str]:
 
 
 def _text(option: Option) -> str:
-    """An option in Protobuf's text format."""
+    """Return an option in Protobuf's text format."""
     if option.kind is Kind.OPTION:
         return f"{option.name} {{ {_text(option.value)} }}"
     value = option.value

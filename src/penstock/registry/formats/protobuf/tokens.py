@@ -1,4 +1,4 @@
-"""A `.proto` text cut into words, strings and signs, each with its place."""
+"""Split a `.proto` text into words, strings and signs with their positions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SHORT: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t
 
 
 class Token(NamedTuple):
-    """``kind``: word (names with their dots, numbers), string, sign, or end."""
+    """A token. ``kind`` is word (names with their dots, numbers), string, sign, or end."""
 
     kind: str
     text: str
@@ -27,7 +27,7 @@ class Token(NamedTuple):
 
 
 class Tokens:
-    """Reads on from token to token, and tells where it is."""
+    """A reader that moves through the tokens of a text and reports errors with line and column."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -43,7 +43,7 @@ class Tokens:
         return token
 
     def take(self, text: str) -> bool:
-        """Whether the next token is this word or sign, which then is behind us."""
+        """Consume the next token if it is this word or sign, and return whether it was."""
         if self._next.text == text and self._next.kind != "string":
             self.next()
             return True
@@ -59,7 +59,7 @@ class Tokens:
         return self.next().text
 
     def string(self, what: str) -> str:
-        """A string; several that follow each other are one."""
+        """Consume a string; adjacent strings are joined."""
         if self._next.kind != "string":
             raise self.error(f"expected {what} in quotes")
         parts = []
@@ -68,7 +68,7 @@ class Tokens:
         return "".join(parts)
 
     def error(self, what: str, at: Token | None = None) -> SchemaError:
-        """Names what was found in place of what was expected, and line and column of it."""
+        """Build an error that names what was found instead, with line and column."""
         token = self._next if at is None else at
         found = "the end of the text" if token.kind == "end" else repr(token.text[:40])
         line = self._text.count("\n", 0, token.position) + 1
