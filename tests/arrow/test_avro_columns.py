@@ -280,7 +280,7 @@ def test_a_branch_or_symbol_that_the_reader_has_not_is_bad_in_its_rows_alone():
     found, bad = read(writer, reader, encoded(writer, rows))
     assert found == [{"u": 1, "e": "A"}, None, None]
     assert bad[1] == "field 'u' was written as string, which long can't read"
-    assert bad[2] == "the symbol 'B' is none of the reader's enum"
+    assert bad[2] == "the symbol 'B' is not in the reader's enum"
 
 
 def test_aliases_and_defaults_of_enums_count():

@@ -70,8 +70,8 @@ def test_names_of_any_kind():
         ("d DECIMAL(39, 2)", r"precision up to 38, scale\); found \(39, 2\)"),
         ("d DECIMAL(4, 5)", "precision up to 38"),
         ("d DECIMAL(x)", "a whole number, not 'x'"),
-        ("a INT, a INT", "'a' is there twice"),
-        ("a INT; b INT", "'; b INT' is none"),
+        ("a INT, a INT", "found 'a' twice"),
+        ("a INT; b INT", "found '; b INT'"),
     ],
 )
 def test_what_is_no_schema_is_told(text, problem):

@@ -129,7 +129,7 @@ def test_numbers_that_json_does_not_have_are_told(number):
 def test_types_that_json_does_not_have_are_told():
     with pytest.raises(ConfigError, match=r"field 'a' is of type duration\[s\], which has no form in JSON"):
         written(pa.array([], pa.struct([("a", pa.duration("s"))])))
-    with pytest.raises(ConfigError, match=r"field 'a' is of type map<double, .*: keys are texts"):
+    with pytest.raises(ConfigError, match=r"field 'a' is of type map<double, .*: keys must be texts"):
         written(pa.array([], pa.struct([("a", pa.map_(pa.float64(), pa.int32()))])))
 
 

@@ -111,7 +111,7 @@ def test_values_of_several_schemas_are_read_by_one(registry):
     assert bad[3] == f"it has the schema id {other}: field 'id' was written as string, which int can't read"
     assert bad[5].startswith("it has the schema id 99: the registry has no such schema (GET http")
     assert bad[6].startswith("expected a zero byte and the id of a schema in four, found 6 bytes")
-    assert bad[8] == f"1 bytes are left over behind the datum (schema id {first})"
+    assert bad[8] == f"1 bytes are left over after the datum (schema id {first})"
     asked = [request for request in registry.requests if "/ids/" in request]
     assert sorted(asked) == [f"GET /schemas/ids/{n}" for n in (first, second, other, 99)]
 
@@ -359,9 +359,9 @@ def test_what_googles_parser_passes_over_is_told_or_shown():
     )
     assert found[0] == {"id": 1, "s": None, "e": "7", "part": None}
     assert found[4] == {"id": 2, "s": "a", "e": "A", "part": None}
-    assert bad[1] == "expected a message with all that is required, found none of id"
+    assert bad[1] == "expected a message with all required fields, found no id"
     assert bad[2].startswith("field 's': ")
-    assert bad[3] == "expected a message with all that is required, found none of part.x"
+    assert bad[3] == "expected a message with all required fields, found no part.x"
 
 
 @pytest.mark.parametrize(

@@ -171,7 +171,7 @@ def test_rows_that_the_schema_does_not_hold_are_refused(write):
         ),
         (
             {"value.format": "protobuf", "value.schema.message": "M"},
-            "'value.schema.message' chooses a message",
+            "'value.schema.message' selects a message",
         ),
         (
             {"value.format": "xml"},

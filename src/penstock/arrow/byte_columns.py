@@ -120,7 +120,7 @@ def reals(column: pa.Array, path: str, kind: pa.DataType = _DOUBLE) -> np.ndarra
         found: np.ndarray = column.cast(kind).to_numpy(zero_copy_only=False)
     except pa.ArrowInvalid:
         raise Unwritable(
-            f"{told_at(path)} has a number that no {kind} is: cast it where it may be rounded"
+            f"{told_at(path)} has a number that {kind} can't represent: cast it if rounding is acceptable"
         ) from None
     return found
 

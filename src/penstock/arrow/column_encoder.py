@@ -45,7 +45,7 @@ def _encoder(encoding: Encoding, topic: str, kind: pa.DataType) -> Callable[[pa.
         if not (pa.types.is_string(kind) or pa.types.is_binary(kind)):
             raise ConfigError(
                 f"the column '{encoding.part}' is of type {kind}, which the format "
-                f"'{encoding.name}' does not hold: expected string or binary"
+                f"'{encoding.name}' can't hold: expected string or binary"
             )
         return lambda column: column
     if encoding.name == "json":

@@ -52,9 +52,7 @@ class _Parser:
         while position < len(stripped):
             match = _TOKEN.match(stripped, position)
             if match is None:
-                raise ValueError(
-                    f"a schema such as 'id BIGINT, name STRING'; {stripped[position:]!r} is none"
-                )
+                raise ValueError(f"a schema such as 'id BIGINT, name STRING'; found {stripped[position:]!r}")
             self._tokens.append(match.group().strip())
             position = match.end()
         self._next = 0
@@ -76,7 +74,7 @@ class _Parser:
                 self._next += 1
             fields.append(pa.field(name, self._type()))
             if name in (earlier.name for earlier in fields[:-1]):
-                raise ValueError(f"each field once; {name!r} is there twice in {self._text!r}")
+                raise ValueError(f"each field once; found {name!r} twice in {self._text!r}")
             if self._peek() != ",":
                 return fields
             self._next += 1

@@ -52,7 +52,7 @@ class Encoding:
         }
         chosen = [name for name, is_given in choices.items() if is_given]
         if len(chosen) > 1:
-            raise ConfigError(f"'{chosen[0]}' and '{chosen[1]}' exclude each other: each says the schema")
+            raise ConfigError(f"'{chosen[0]}' and '{chosen[1]}' exclude each other: each selects the schema")
         if chosen and self.name not in SCHEMA_TYPES:
             raise ConfigError(
                 f"the format '{self.name}' is written without a schema: only {', '.join(SCHEMA_TYPES)} "
@@ -65,6 +65,6 @@ class Encoding:
             raise ConfigError(f"{told}, found the strategy '{self.strategy}'")
         if self.message is not None and (self.name != "protobuf" or not chosen):
             raise ConfigError(
-                f"'{self.part}.schema.message' chooses a message of a Protobuf schema that is there already: "
-                "give that as well"
+                f"'{self.part}.schema.message' selects a message of an existing Protobuf schema: "
+                "give that schema as well"
             )

@@ -193,7 +193,8 @@ def _registered(name: str, choice: SchemaChoice) -> Format:
         from penstock.arrow.registered import make_registered
     except ImportError as error:
         raise ConfigError(
-            f"the format {name!r} needs more than is installed ({error}): pip install 'penstock[registry]'"
+            f"the format {name!r} needs a package that is not installed ({error}): pip install "
+            "'penstock[registry]'"
         ) from error
     if choice.schema is not None and not isinstance(choice.schema, str):
         raise ConfigError(
@@ -201,7 +202,7 @@ def _registered(name: str, choice: SchemaChoice) -> Format:
         )
     if choice.schema is not None and (choice.subject, choice.version) != (None, None):
         raise ConfigError(
-            f"the format {name!r} has a schema that is given and one of a registry: the text and the subject "
+            f"the format {name!r} has both a given schema and one of a registry: the text and the subject "
             "or version exclude each other"
         )
     if choice.message is not None and name != "protobuf":

@@ -27,6 +27,6 @@ class LossRule:
         if self.fail:
             raise DataLoss(
                 f"{what}. Records that were still to be read were removed by retention, by deleting records "
-                f"or by deleting the topic. To go on with the records that are left, {self.advice}"
+                f"or by deleting the topic. To continue with the remaining records, {self.advice}"
             )
         self.warn(what)

@@ -21,7 +21,7 @@ Position: TypeAlias = (
 _WORDS: Final = {"earliest": EARLIEST, "latest": LATEST}
 _EXPECTED: Final = (
     "'earliest', 'latest', a datetime with a time zone or ms since 1970, or offsets by partition such as "
-    "{0: 23, 1: 'earliest'}, by topic where there are several"
+    "{0: 23, 1: 'earliest'}, grouped by topic if there are several"
 )
 
 
@@ -50,7 +50,7 @@ def resolve(
     for tp, offset in offsets.items():
         if offset > latest[tp].offset:
             raise ConfigError(
-                f"'{argument}': offset {offset} lies beyond the end of {tp}, which is {latest[tp].offset}"
+                f"'{argument}': offset {offset} is beyond the end of {tp}, which is {latest[tp].offset}"
             )
     return offsets | listed | {tp: latest[tp].offset for tp in later}
 
@@ -70,19 +70,19 @@ def _by_partition(
             raise ConfigError(f"'{argument}': expected {_EXPECTED}; found {position!r}")
         for partition, wanted in positions.items():
             if isinstance(partition, bool) or not isinstance(partition, int):
-                raise ConfigError(f"'{argument}': expected numbers of partitions, found {partition!r}")
+                raise ConfigError(f"'{argument}': expected partition numbers, found {partition!r}")
             given[TopicPartition(topic, partition)] = wanted
     if given.keys() != set(partitions):
         raise ConfigError(
             f"'{argument}' must name all partitions that are read and no others: it names "
-            f"{_names(given)}, read are {_names(partitions)}"
+            f"{_names(given)}, but the read covers {_names(partitions)}"
         )
     return given
 
 
 def _checked_offset(offset: int, tp: TopicPartition, argument: str) -> int:
     if isinstance(offset, bool) or offset < 0:
-        raise ConfigError(f"'{argument}': expected an offset from 0 on for {tp}, found {offset!r}")
+        raise ConfigError(f"'{argument}': expected an offset of at least 0 for {tp}, found {offset!r}")
     return offset
 
 

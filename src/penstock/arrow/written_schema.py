@@ -129,7 +129,7 @@ def _subject(encoding: Encoding, topic: str, name: str | None) -> str:
         return f"{topic}-{encoding.part}"
     if name is None:
         raise ConfigError(
-            f"the schema has no name, which the subject's strategy '{encoding.strategy}' needs: a record's "
+            f"the schema has no name, which the subject's strategy '{encoding.strategy}' needs: the record's "
             "in Avro, the title in JSON Schema"
         )
     return name if encoding.strategy == RECORD else f"{topic}-{name}"

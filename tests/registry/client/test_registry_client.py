@@ -252,5 +252,5 @@ def test_properties_that_cannot_be_are_named(properties, told):
 
 def test_a_server_that_is_no_registry_is_told(registry):
     registry.answer = lambda method, path, body: (200, ["what"])
-    with pytest.raises(RegistryUnreachable, match="is none of a schema registry: expected an object"):
+    with pytest.raises(RegistryUnreachable, match="is not that of a schema registry: expected an object"):
         client_of(registry.url).by_id(1)

@@ -169,7 +169,7 @@ def test_recursive_alternatives_end() -> None:
 def test_a_definition_that_leads_to_itself_alone_is_refused() -> None:
     definitions = {"a": {"$ref": "#/definitions/b"}, "b": {"$ref": "#/definitions/a"}}
     text = json.dumps({"definitions": definitions, "$ref": "#/definitions/a"})
-    with pytest.raises(SchemaError, match="leads back to itself"):
+    with pytest.raises(SchemaError, match="refers to itself"):
         parse("JSON", text).incompatibilities(parse("JSON", "{}"))
 
 
@@ -246,7 +246,7 @@ def test_options_that_are_set_many_times_are_merged_in_one_go() -> None:
 def test_a_descriptor_can_not_smuggle_in_text(field: str) -> None:
     file = descriptor_pb2.FileDescriptorProto(name="x.proto", syntax="proto3")
     file.message_type.add(name="M").field.add(name=field, number=1, type=9, label=1)
-    with pytest.raises(SchemaError, match="the descriptor says what no Protobuf file can say: the name"):
+    with pytest.raises(SchemaError, match="the descriptor is not a valid Protobuf file: found the name"):
         parse("PROTOBUF", base64.b64encode(file.SerializeToString()).decode())
 
 

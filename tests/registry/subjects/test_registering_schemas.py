@@ -233,7 +233,7 @@ def test_a_schema_of_ten_megabytes_is_too_large() -> None:
         ({"schema": STRING, "schemaType": "THRIFT"}, 42201, "Invalid schema type THRIFT"),
         ({"schema": ["x"]}, 400, "the request.schema: expected a string, found ['x']"),
         ({"schema": STRING, "version": "last"}, 400, "the request.version: expected a number, found 'last'"),
-        ({"schema": STRING, "id": 1 << 31}, 400, "a number of 32 bits"),
+        ({"schema": STRING, "id": 1 << 31}, 400, "a 32-bit number"),
         ({"schema": STRING, "references": "x"}, 400, "the request.references: expected an array"),
         ({"schema": STRING, "references": [{"name": "n"}]}, 42201, 'Invalid reference: {"name": "n"}'),
         ({"schema": STRING, "metadata": []}, 400, "metadata: expected an object"),

@@ -119,5 +119,5 @@ def test_a_number_may_be_written_as_a_floating_one() -> None:
     played = Played()
     assert played.put("s", STRING, version=1.0)["version"] == 1
     for number in (1.5, float("inf"), float("nan"), 1e20):
-        with refused(400, "expected a number of 32 bits"):
+        with refused(400, "expected a 32-bit number"):
             played.register("s", {"schema": STRING, "version": number})

@@ -213,21 +213,21 @@ def schema_key(subject: str, version: int) -> bytes:
 @pytest.mark.parametrize(
     ("key", "value", "reason"),
     [
-        (None, b"{}", "no JSON"),
-        (b"", b"{}", "no JSON"),
-        (b"\xff", b"{}", "no JSON"),
+        (None, b"{}", "not JSON"),
+        (b"", b"{}", "not JSON"),
+        (b"\xff", b"{}", "not JSON"),
         (b"[]", b"{}", "expected an object"),
         (b'{"keytype":"OTHER"}', b"{}", "unknown keytype 'OTHER'"),
         (b'{"keytype":"SCHEMA","magic":2,"subject":"s","version":1}', b"{}", "magic byte 2"),
         (b'{"keytype":"SCHEMA","magic":1,"subject":"s"}', b"{}", "needs a subject and a version"),
-        (schema_key("s", 0), b"{}", "needs a subject and a version from 1 on"),
+        (schema_key("s", 0), b"{}", "needs a subject and a version of at least 1"),
         (schema_key("s", 1), b"{}", "needs an id and a text"),
-        (schema_key("s", 1), b"nonsense", "no JSON"),
-        (schema_key("s", 1), b"[" * 100_000, "no JSON"),
-        (schema_key("s", 1), b'{"id":1,"schema":"x","md5":"!"}', "no base64"),
+        (schema_key("s", 1), b"nonsense", "not JSON"),
+        (schema_key("s", 1), b"[" * 100_000, "not JSON"),
+        (schema_key("s", 1), b'{"id":1,"schema":"x","md5":"!"}', "not base64"),
         (schema_key("s", 1), b'{"id":1,"schema":"x","md5":"AAAA"}', "3 bytes, expected 16"),
         (schema_key("s", 1), b'{"id":1,"schema":"x","metadata":7}', "value.metadata: expected an object"),
-        (schema_key("s", 1), b'{"id":99999999999,"schema":"x"}', "a number of 32 bits"),
+        (schema_key("s", 1), b'{"id":99999999999,"schema":"x"}', "a 32-bit number"),
         (b'{"keytype":"MODE"}', b"{}", "a mode is missing"),
         (b'{"keytype":"MODE"}', b'{"mode":"SOME"}', "expected one of READWRITE"),
         (b'{"keytype":"CONFIG"}', b'{"normalize":"maybe"}', "expected true or false"),
@@ -246,7 +246,7 @@ def test_an_id_that_is_another_schemas_is_left_out() -> None:
     played = Played()
     played.put("s", '"string"')
     thief = records.schema_record(SchemaValue("t", 1, 1, '"int"'))
-    assert "the id 1 is that of another schema" in (played.replay(thief.key, thief.value, 1) or "")
+    assert "the id 1 belongs to another schema" in (played.replay(thief.key, thief.value, 1) or "")
     assert played.subjects() == ["s"]
 
 

@@ -73,7 +73,9 @@ def arrow_type(of: Type, path: str = "", inside: tuple[Type, ...] = ()) -> pa.Da
     match of.kind:
         case "record":
             if not of.fields:
-                raise ConfigError(f"{_at(path)} is the record {of.full_name} without fields: no column")
+                raise ConfigError(
+                    f"{_at(path)} is the record {of.full_name} without fields, which no column can hold"
+                )
             return pa.struct(
                 [pa.field(f.name, arrow_type(f.type, f"{path}.{f.name}", inside)) for f in of.fields]
             )
@@ -141,7 +143,7 @@ def default_scalar(of: Type, default: Any, column: pa.DataType) -> pa.Scalar:
     try:
         return pa.array([_value(of, default)], column)[0]
     except (ValueError, TypeError, KeyError, OverflowError, pa.ArrowException) as problem:
-        raise ValueError(f"the default {default!r} is no value of {of.full_name}: {problem}") from None
+        raise ValueError(f"the default {default!r} is not a value of {of.full_name}: {problem}") from None
 
 
 def _value(of: Type, given: Any) -> Any:
@@ -183,7 +185,7 @@ def _union_value(of: Type, given: Any) -> Any:
         except (ValueError, TypeError, KeyError, AttributeError, pa.ArrowException):
             continue
         return {member(at): value} if given is not None and is_spread(of) else value
-    raise ValueError("no branch takes it")
+    raise ValueError("no branch accepts it")
 
 
 def _decimal(of: Type, data: bytes) -> Decimal:

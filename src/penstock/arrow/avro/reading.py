@@ -70,9 +70,9 @@ class Cursor:
                 for row, size in zip(rows[wrong], count[wrong], strict=True):
                     self.fail(
                         np.array([row]),
-                        f"the length {size} of {what} is more than the data that is left"
+                        f"the length {size} of {what} exceeds the remaining data"
                         if size > 0
-                        else f"the length {size} of {what} is less than 0",
+                        else f"the length {size} of {what} is negative",
                     )
                 count[wrong] = 0
                 starts = self.at[rows]
@@ -146,7 +146,7 @@ class Whole:
         if self.factor > 1:
             wrong = (found > _MS_MAX) | (found < -_MS_MAX)
             if wrong.any():
-                cursor.fail(rows[wrong], "a timestamp lies further away than a column of microseconds says")
+                cursor.fail(rows[wrong], "a timestamp is out of range for a column of microseconds")
                 found[wrong] = 0
             found = found * self.factor
         if pa.types.is_floating(self.type):
@@ -289,7 +289,7 @@ class Enum:
             found[wrong] = 0
         for at, symbol in enumerate(self.symbols):
             if symbol is None and (missing := (found == at) & ~wrong).any():
-                cursor.fail(rows[missing], f"the symbol '{self.names[at]}' is none of the reader's enum")
+                cursor.fail(rows[missing], f"the symbol '{self.names[at]}' is not in the reader's enum")
         return pa.array(self.symbols, pa.string()).take(pa.array(found))
 
 
@@ -476,7 +476,7 @@ class Repeated:
                 left = _EMPTY_ELEMENTS_MAX - seen[active]
             wrong = counts > left
             if wrong.any():
-                cursor.fail(rows[active[wrong]], "a count is more than the data that is left")
+                cursor.fail(rows[active[wrong]], "a count exceeds the remaining data")
             going_on = (counts > 0) & ~cursor.is_bad[rows[active]]
             active, counts = active[going_on], counts[going_on]
             seen[active] += counts
@@ -532,7 +532,7 @@ class Again:
     def read(self, cursor: Cursor, rows: np.ndarray) -> pa.Array:
         assert self.node is not None
         if cursor.depth >= _DEPTH_MAX:
-            cursor.fail(rows, f"types inside themselves are nested deeper than {_DEPTH_MAX}")
+            cursor.fail(rows, f"recursive types are nested deeper than {_DEPTH_MAX}")
         elif len(rows):
             cursor.depth += 1
             self.node.read(cursor, rows)

@@ -54,7 +54,7 @@ class Projection:
         left = np.flatnonzero(cursor.at < cursor.end)
         for row in left.tolist():
             size = cursor.end[row] - cursor.at[row]
-            cursor.fail(np.array([row]), f"{size} bytes are left over behind the datum")
+            cursor.fail(np.array([row]), f"{size} bytes are left over after the datum")
         if cursor.bad:
             good = np.flatnonzero(~cursor.is_bad)
             found = spread(found.take(pa.array(good)), good, len(rows))

@@ -151,7 +151,7 @@ def _members(schema: Type, kind: pa.DataType, path: str) -> _Encode:
     if not pa.types.is_struct(kind) or not {field.name for field in kind} <= named.keys():
         branches = ", ".join(f"{name} ({of.full_name})" for name, (_, of) in named.items())
         raise ConfigError(
-            f"{told_at(path)} is of type {kind}, which the schema's union does not hold: expected a "
+            f"{told_at(path)} is of type {kind}, which the schema's union can't hold: expected a "
             f"struct of {branches}, or of some of these"
         )
     encoders = []
@@ -165,7 +165,7 @@ def _members(schema: Type, kind: pa.DataType, path: str) -> _Encode:
         counts = np.sum(is_set, axis=0)
         if (wrong := counts[counts != 1]).size:
             raise Unwritable(
-                f"{told_at(path)} has {wrong[0]} members in a row that are not null, expected one: it "
+                f"{told_at(path)} has {wrong[0]} members in a row that are not null, expected one because it "
                 "is a union"
             )
         values = []
@@ -179,7 +179,7 @@ def _members(schema: Type, kind: pa.DataType, path: str) -> _Encode:
 
 def _encoder_of_values(schema: Type, kind: pa.DataType, path: str) -> _Encode:
     wrong = ConfigError(
-        f"{told_at(path)} is of type {kind}, which the schema's {schema.full_name} does not hold: expected "
+        f"{told_at(path)} is of type {kind}, which the schema's {schema.full_name} can't hold: expected "
         f"{arrow_type(schema)}"
     )
     match schema.kind:
@@ -312,7 +312,9 @@ def _enum(schema: Type, path: str) -> _Encode:
 def _of_size(size: int, path: str) -> _Encode:
     def encode(column: pa.Array) -> pa.BinaryArray:
         if not pc.all(pc.equal(pc.binary_length(column), size)).as_py() and len(column):
-            raise Unwritable(f"{told_at(path)} has a value that is not {size} bytes, as its fixed is")
+            raise Unwritable(
+                f"{told_at(path)} has a value that is not {size} bytes, as its fixed type requires"
+            )
         return column
 
     return encode

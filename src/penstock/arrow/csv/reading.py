@@ -35,8 +35,8 @@ class Csv:
         for field in self.type:
             if pa.types.is_nested(field.type) or pa.types.is_binary(field.type):
                 raise ConfigError(
-                    f"field '{field.name}' of the CSV schema is of type {field.type}, which is not read from "
-                    "CSV: expected booleans, numbers, strings, dates and timestamps"
+                    f"field '{field.name}' of the CSV schema is of type {field.type}, which can't be read "
+                    "from CSV: expected booleans, numbers, strings, dates and timestamps"
                 )
 
     def decode(self, column: pa.BinaryArray) -> Decoded:
@@ -69,7 +69,7 @@ class Csv:
         """Parse lines that must all be valid. Raises ArrowInvalid."""
         lines.cast(pa.string())  # the parser does not validate texts outside the columns
         if _has_line_end(lines):
-            raise pa.ArrowInvalid("there is an end of line in it")
+            raise pa.ArrowInvalid("it contains a line end")
         if pc.any(pc.equal(pc.binary_length(lines), 0)).as_py() and self.type.num_fields > 1:
             raise pa.ArrowInvalid("it is empty")
         if len(lines) > 1 and pc.any(_odd_quotes(lines)).as_py():
@@ -92,7 +92,7 @@ class Csv:
             ),
         )
         if table.num_rows != len(lines):
-            raise pa.ArrowInvalid(f"{len(lines)} lines are {table.num_rows} rows")
+            raise pa.ArrowInvalid(f"{len(lines)} lines were parsed as {table.num_rows} rows")
         columns = [table.column(at).combine_chunks() for at in range(self.type.num_fields)]
         arrays = [pa.concat_arrays(c.chunks) if isinstance(c, pa.ChunkedArray) else c for c in columns]
         if any(pa.types.is_string(each.type) and _has_line_end(each) for each in arrays):

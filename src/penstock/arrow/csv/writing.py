@@ -20,7 +20,7 @@ def lines_of(part: str, kind: pa.DataType) -> Callable[[pa.Array], pa.Array]:
         pa.types.is_nested(f.type) or pa.types.is_binary(f.type) for f in kind
     ):
         raise ConfigError(
-            f"the column '{part}' is of type {kind}, which CSV does not hold: expected a struct of booleans, "
+            f"the column '{part}' is of type {kind}, which CSV can't hold: expected a struct of booleans, "
             "numbers, strings, dates and timestamps"
         )
 
@@ -37,6 +37,6 @@ def _field(column: pa.Array) -> pa.Array:
     if not pa.types.is_string(column.type):
         return column.cast(pa.string())
     if pc.any(pc.match_substring_regex(column, r"[\r\n]")).as_py():
-        raise Unwritable("a text has an end of line in it, which a line of CSV does not hold")
+        raise Unwritable("a text contains a line end, which a line of CSV can't hold")
     quoted = pc.replace_substring(column, '"', '""')
     return pc.binary_join_element_wise('"', quoted, '"', "")

@@ -49,8 +49,8 @@ def refuse_unreadable(kind: pa.DataType, path: str = "") -> None:
             readable = False
         if not readable:
             raise ConfigError(
-                f"field {path!r} of the JSON schema is of type {kind}, which is not read from JSON: expected "
-                "booleans, numbers, strings, dates, timestamps, arrays and structs"
+                f"field {path!r} of the JSON schema is of type {kind}, which can't be read from JSON: "
+                "expected booleans, numbers, strings, dates, timestamps, arrays and structs"
             )
 
 

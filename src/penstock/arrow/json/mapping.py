@@ -65,7 +65,7 @@ def refuse_unfit(kind: pa.DataType, wanted: pa.DataType, texts: frozenset[str], 
             refuse_unfit(part, wanted.item_type, texts, f"{path}{{}}")
     elif not _is_written_as(kind, wanted):
         raise ConfigError(
-            f"{told_at(path)} is of type {kind}, which the JSON Schema does not hold: expected {wanted}"
+            f"{told_at(path)} is of type {kind}, which the JSON Schema can't hold: expected {wanted}"
         )
 
 

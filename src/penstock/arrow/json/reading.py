@@ -315,7 +315,7 @@ def _decimal(given: JsonValue, path: str) -> Decimal:
         raise _unfit(given, "a number", path)
     made = Decimal(text)
     if abs(made.adjusted()) > _DIGITS_MAX:
-        raise ValueError(f"{_at(path)} is {text[:_SHOWN_LETTERS]}, which no decimal column holds")
+        raise ValueError(f"{_at(path)} is {text[:_SHOWN_LETTERS]}, which no decimal column can hold")
     return made
 
 

@@ -104,7 +104,7 @@ def _list(encode: _Encode) -> _Encode:
 def _map(kind: pa.MapType, path: str) -> _Encode:
     is_text = pa.types.is_string(kind.key_type)
     if not is_text and not pa.types.is_integer(kind.key_type):
-        raise ConfigError(f"{told_at(path)} is of type {kind}, which has no form in JSON: keys are texts")
+        raise ConfigError(f"{told_at(path)} is of type {kind}, which has no form in JSON: keys must be texts")
     value = _encoder(kind.item_type, f"{path}{{}}")
 
     def encode(column: pa.MapArray) -> pa.StringArray:

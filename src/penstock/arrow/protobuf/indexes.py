@@ -40,7 +40,7 @@ def read_indexes(data: bytes) -> tuple[tuple[int, ...], int]:
                 return (0,), position
             wanted = number + 1
         if number < 0 or wanted > _INDEXES_MAX:
-            raise ValueError("expected the indexes of a message before it, found others")
+            raise ValueError("expected the indexes of a message before it, found invalid ones")
         numbers.append(number)
     return tuple(numbers[1:]), position
 

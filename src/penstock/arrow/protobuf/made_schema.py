@@ -57,7 +57,7 @@ class _File:
             where = f"{path}.{field.name}"
             if not _IDENTIFIER.fullmatch(field.name):
                 raise ConfigError(
-                    f"{told_at(where)} has a name that is none in Protobuf: letters, digits and _"
+                    f"{told_at(where)} has a name that Protobuf doesn't allow: expected letters, digits and _"
                 )
             inside = _struct_in(field.type)
             nested = "" if inside is None else _free(field.name, taken)
@@ -75,7 +75,9 @@ class _File:
         if pa.types.is_map(kind):
             key, _ = self._value(kind.key_type, nested, f"{path}{{}} (key)")
             if key not in _KEYS:
-                raise ConfigError(f"{told_at(path)} is of type {kind}: keys of maps are {', '.join(_KEYS)}")
+                raise ConfigError(
+                    f"{told_at(path)} is of type {kind}: expected map keys of {', '.join(_KEYS)}"
+                )
             if pa.types.is_decimal128(kind.item_type):  # the field's option can't describe a map's values
                 raise ConfigError(f"{told_at(path)} is of type {kind}, which has no form in Protobuf")
             value, _ = self._value(kind.item_type, nested, f"{path}{{}}")

@@ -91,7 +91,7 @@ def arrow_type(
     if of.full_name in WRAPPERS:
         return SCALARS[of.fields_by_name["value"].type]
     if not of.fields:
-        raise ConfigError(f"{where} is the message {of.full_name} without fields: no column")
+        raise ConfigError(f"{where} is the message {of.full_name} without fields, which no column can hold")
     inside = (*inside, of.full_name)
     return pa.struct(
         [pa.field(f.name, field_type(f, decimals, f"{path}.{f.name}", inside)) for f in of.fields]

@@ -101,7 +101,7 @@ class MessageReader:
                 message = None
             if self._has_required and message is not None and not message.IsInitialized():
                 missing = ", ".join(message.FindInitializationErrors())
-                bad[row] = f"expected a message with all that is required, found none of {missing}"
+                bad[row] = f"expected a message with all required fields, found no {missing}"
                 message = None
             messages.append(message)
         pieces: list[pa.Array] = [pa.nulls(0, self.type)]
@@ -175,7 +175,7 @@ def _timestamps(messages: Sequence[Any]) -> pa.Array:
     found: list[int | None] = []
     for message in messages:
         if message is not None and abs(message.seconds) > _SECONDS_MAX:
-            raise _OutOfRange("a timestamp lies further away than a column of microseconds says")
+            raise _OutOfRange("a timestamp is out of range for a column of microseconds")
         found.append(None if message is None else message.seconds * 1_000_000 + message.nanos // 1000)
     return pa.array(found, pa.int64()).cast(pa.timestamp("us", "UTC"))
 

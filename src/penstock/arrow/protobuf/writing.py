@@ -320,7 +320,7 @@ def _refuse_two(choice: dict[str, int], parts: list[pa.Array], path: str) -> Non
         names = [name for name, found in zip(choice, is_set[:, rows[0]], strict=True) if found]
         raise Unwritable(
             f"{told_at(f'{path}.{names[0]}')} and {told_at(f'{path}.{names[1]}')} both have a "
-            "value in a row: they are of one oneof, where one may"
+            "value in a row, but their oneof allows only one"
         )
 
 
@@ -375,8 +375,7 @@ def _expected(of: Descriptor) -> str:
 
 def _unfit(schema_type: str, kind: pa.DataType, expected: str, path: str) -> ConfigError:
     return ConfigError(
-        f"{told_at(path)} is of type {kind}, which the schema's {schema_type} does not hold: expected "
-        f"{expected}"
+        f"{told_at(path)} is of type {kind}, which the schema's {schema_type} can't hold: expected {expected}"
     )
 
 

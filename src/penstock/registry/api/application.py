@@ -198,7 +198,7 @@ class _Api:
             try:
                 self._store.catch_up()  # a client may read its own write here
             except RegistryError as error:
-                logger.warning("written at the leader, and not seen here yet: %s", error)
+                logger.warning("a forwarded write is not replayed here yet error=%s", error)
         return found
 
     def _metadata(self, segments: list[str]) -> Any:
@@ -239,7 +239,7 @@ def _decoded(sent: _Sent) -> tuple[list[str], contexts.Query]:
         segments = [unquote(part, errors="strict") for part in path.split("/")] if path else []
         query = tuple(parse_qsl(sent.query, keep_blank_values=True, errors="strict"))
     except UnicodeDecodeError as error:
-        raise RegistryError(400, f"the path is no UTF-8: {error}") from None
+        raise RegistryError(400, f"the path is not UTF-8: {error}") from None
     return segments, query
 
 
@@ -253,7 +253,7 @@ def _content(sent: _Sent) -> Any:
     try:
         return json.loads(sent.body)
     except (ValueError, RecursionError) as error:
-        raise RegistryError(400, f"the body is no JSON: {error}") from None
+        raise RegistryError(400, f"the body is not JSON: {error}") from None
 
 
 def _code_of(body: bytes) -> int | None:

@@ -286,5 +286,6 @@ def _registered(path: str, content: object, known: Mapping[str, object]) -> Regi
 
 def _strange(path: str, expected: str, found: object) -> RegistryUnreachable:
     return RegistryUnreachable(
-        f"the answer to {path} is none of a schema registry: expected {expected}, found {str(found)[:80]!r}"
+        f"the answer to {path} is not that of a schema registry: expected {expected}, "
+        f"found {str(found)[:80]!r}"
     )

@@ -58,7 +58,7 @@ def parse(
         size = len(text.encode())
     except UnicodeEncodeError as error:
         raise SchemaError(
-            f"the schema is no Unicode text: half a surrogate pair at position {error.start}"
+            f"the schema is not valid Unicode: half a surrogate pair at position {error.start}"
         ) from None
     if size > bytes_max:
         raise SchemaError(f"the schema has {size} bytes, expected at most {bytes_max}")

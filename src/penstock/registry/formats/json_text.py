@@ -86,7 +86,7 @@ def _write(
                 mark = ","
             add("[]" if mark == "[" else "]")
         case _:
-            raise TypeError(f"{type(value).__name__} is no JSON")
+            raise TypeError(f"{type(value).__name__} is not a JSON value")
 
 
 def quoted(text: str) -> str:
@@ -184,5 +184,5 @@ def _object(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
     if len(result) < len(pairs):
         names = Counter(name for name, _ in pairs)
         twice = next(name for name, count in names.items() if count > 1)
-        raise SchemaError(f"not valid JSON Schema: the name {twice!r} stands twice in one object")
+        raise SchemaError(f"not valid JSON Schema: the name {twice!r} occurs twice in one object")
     return result

@@ -64,9 +64,7 @@ def resolve(references: Sequence[Reference], find: Find | None, bytes_max: int) 
         found = _found(reference, find)
         used += len(found.text.encode())
         if used > bytes_max:
-            raise SchemaError(
-                f"the schema and what it refers to are larger than expected: over {bytes_max} bytes left"
-            )
+            raise SchemaError(f"the schema's references are too large: expected at most {bytes_max} bytes")
         if len(texts) + len(open_names) >= REFERENCES_MAX:
             raise SchemaError(f"the schema refers to more than {REFERENCES_MAX} others")
         open_names[reference.name] = reference

@@ -148,7 +148,11 @@ class Election:
             try:
                 found[member] = Identity.from_json(json.loads(metadata))
             except _UNREADABLE:
-                logger.error("member %s does not say where it listens: %r", member, bytes(metadata[:200]))
+                logger.error(
+                    "the metadata of a group member can't be read member=%s metadata=%r",
+                    member,
+                    bytes(metadata[:200]),
+                )
         return dict.fromkeys(members, assignment(found))
 
     def assigned(self, member_id: str, generation: int, assignment: bytes) -> None:
@@ -157,13 +161,13 @@ class Election:
             found = told.get("master_identity")
             leader = None if found is None else Identity.from_json(found)
         except _UNREADABLE:
-            logger.error("the group's leader does not say who leads: %r", assignment[:200])
+            logger.error("the assignment by the group's leader can't be read assignment=%r", assignment[:200])
             self._set(NOBODY)
             return
         if told.get("error", _NO_ERROR) != _NO_ERROR:
             logger.error(
-                "several registries of the group say that they listen at the same URL; none may lead until "
-                "each has one of its own (%s is this one's)",
+                "several members of the group announce the same URL, so none may lead until each has its own "
+                "url=%s",
                 self.identity.url,
             )
             self._set(NOBODY)
@@ -171,9 +175,9 @@ class Election:
         is_own = told.get("master") == member_id
         self._was_leader = is_own
         if leader is None:
-            logger.warning("no member of the registries' group may lead: writes are refused")
+            logger.warning("no member of the group is eligible to lead, so writes are refused")
         else:
-            logger.info("the leader is %s%s", leader.url, ", this one" if is_own else "")
+            logger.info("the leader is known url=%s%s", leader.url, " (this instance)" if is_own else "")
         self._set(Leadership(generation, leader, is_own))
 
     def revoked(self) -> None:

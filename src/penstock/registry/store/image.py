@@ -144,4 +144,4 @@ class Image:
         self._replays += 1
         problem = self._registry.replay(key, value, offset, timestamp_ms)
         if problem is not None:
-            logger.warning("the record at offset %d is left out: %s", offset, problem)
+            logger.warning("a record was skipped offset=%d reason=%s", offset, problem)

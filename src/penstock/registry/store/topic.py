@@ -30,7 +30,8 @@ def require_topic(cluster: Cluster, config: StoreConfig) -> None:
         replicas = min(config.replication_factor, len(known.brokers))
         if replicas < config.replication_factor:
             logger.warning(
-                "topic %s gets %d of %d replicas: there are no more brokers",
+                "the topic gets fewer replicas than configured, as there are no more brokers "
+                "topic=%s replicas=%d configured=%d",
                 *(config.topic, replicas, config.replication_factor),
             )
         asked = {**config.topic_config, _CLEANUP: _COMPACT}
@@ -42,11 +43,13 @@ def _verify(cluster: Cluster, topic: str) -> None:
     """Check the topic's settings, since another program may have created it."""
     partitions = len(cluster.require_topics([topic], create=True)[topic].partitions)
     if partitions != 1:
-        raise ConfigError(f"topic '{topic}' has {partitions} partitions, expected 1: schemas have one order")
+        raise ConfigError(
+            f"topic '{topic}' has {partitions} partitions, expected 1: schemas need a single order"
+        )
     resource = ConfigResource(ResourceType.TOPIC, topic)
     for found in describe_configs(cluster, [resource], [_CLEANUP])[resource]:
         if found.name == _CLEANUP and found.value != _COMPACT:
             raise ConfigError(
                 f"topic '{topic}' has {_CLEANUP}={found.value}, expected {_COMPACT}: "
-                "schemas would be deleted when they are old"
+                "old schemas would be deleted"
             )

@@ -117,13 +117,13 @@ class Writer:
         where = f"produce to {self._tp} at broker {node_id}"
         code = answer.error_code
         if code in _FENCED:
-            raise Fenced(f"{where}: a newer leader writes")
+            raise Fenced(f"{where}: a newer leader has claimed the topic")
         if code in _TOO_LARGE:
             raise RecordTooLarge(
                 f"{where}: {len(batch)} bytes are more than the topic's max.message.bytes allows"
             )
         if code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
-            raise DeliveryFailed(f"{where}: written, but at which offset is not known any more")
+            raise DeliveryFailed(f"{where}: written, but the offset is no longer known")
         if code:
             self._cluster.forget([self._tp.topic])
             raise error_from(code, where, answer.error_message)
@@ -132,7 +132,9 @@ class Writer:
     def _request(self, batch: bytes) -> ProduceRequest:
         topic = self._cluster.metadata.topics.get(self._tp.topic)
         if topic is None:
-            raise ServerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic '{self._tp.topic}' is not there")
+            raise ServerError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic '{self._tp.topic}' does not exist"
+            )
         data = ProduceRequest.PartitionProduceData(index=self._tp.partition, records=RecordBytes(batch))
         return ProduceRequest(
             transactional_id=None,

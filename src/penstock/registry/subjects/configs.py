@@ -90,7 +90,7 @@ class Config:
         return self if self.compatibilityLevel else replace(self, compatibilityLevel=default)
 
     def over(self, top: Config) -> Self:
-        """Return a subject's configuration, with unset fields taken from the top level."""
+        """Return a subject's configuration with the unset `_SHARED` fields taken from the top level."""
         taken = {name: getattr(top, name) for name in _SHARED}
         return replace(self, **{name: each for name, each in taken.items() if getattr(self, name) is None})
 

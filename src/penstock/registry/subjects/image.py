@@ -76,7 +76,7 @@ class Image:
         # all values of an id are alike
         same_id = next(self.values_of_id(context_of(key.subject), read.id), None)
         if same_id is not None and same_id.schema != read.schema:
-            return f"{key}: the id {read.id} is that of another schema"
+            return f"{key}: the id {read.id} belongs to another schema"
         self._put(read)
         return None
 

@@ -63,7 +63,7 @@ def integer(found: Mapping[str, Json], name: str, what: str) -> int | None:
     if isinstance(value, float) and value.is_integer():
         value = int(value)  # some languages write all numbers as floating point
     if isinstance(value, bool) or not isinstance(value, int) or not -(1 << 31) <= value < 1 << 31:
-        raise _mismatch(f"{what}.{name}", "a number of 32 bits", value)
+        raise _mismatch(f"{what}.{name}", "a 32-bit number", value)
     return value
 
 

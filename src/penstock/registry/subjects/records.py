@@ -256,7 +256,7 @@ def read_key(key: bytes | None) -> Key | None:
             subject = json_fields.text(found, "subject", "key")
             version = json_fields.integer(found, "version", "key")
             if subject is None or version is None or version < 1:
-                raise UnreadableRecord("key: a schema needs a subject and a version from 1 on")
+                raise UnreadableRecord("key: a schema needs a subject and a version of at least 1")
             return SchemaKey(normalized(subject), version)
         case "CONFIG" | "MODE" | "DELETE_SUBJECT" | "CLEAR_SUBJECT":
             return SubjectKey(keytype, normalized(json_fields.text(found, "subject", "key") or "") or None)
@@ -291,7 +291,7 @@ def _object(data: bytes | None, what: str) -> Mapping[str, Any]:
     try:
         found = json.loads(data or b"")
     except (ValueError, RecursionError) as error:
-        raise UnreadableRecord(f"{what}: no JSON ({error})") from None
+        raise UnreadableRecord(f"{what}: not JSON ({error})") from None
     if not isinstance(found, dict):
         raise UnreadableRecord(f"{what}: expected an object, found {type(found).__name__}")
     return found
@@ -301,7 +301,7 @@ def _checked_md5(text: str) -> str:
     try:
         size = len(base64.b64decode(text, validate=True))
     except binascii.Error as error:
-        raise UnreadableRecord(f"md5: no base64 ({error})") from None
+        raise UnreadableRecord(f"md5: not base64 ({error})") from None
     if size != 16:
         raise UnreadableRecord(f"md5: {size} bytes, expected 16")
     return text

@@ -123,9 +123,9 @@ class _Parser:
         seen = set()
         for i, branch in enumerate(union.items):
             if branch.kind == "union":
-                raise _error(f"{path}/{i}", "a union stands immediately inside another one")
+                raise _error(f"{path}/{i}", "a union is directly inside another one")
             if branch.kind != "forward" and branch.full_name in seen:
-                raise _error(f"{path}/{i}", f"{branch.full_name} stands twice in a union")
+                raise _error(f"{path}/{i}", f"{branch.full_name} occurs twice in a union")
             seen.add(branch.full_name)
         return union
 
@@ -167,7 +167,7 @@ class _Parser:
             field = self._field(each, record.name.space, f"{path}/fields/{i}")
             if field.name in seen:
                 first = seen[field.name]
-                raise _error(f"{path}/fields/{i}", f"the field {field.name!r} is at /fields/{first} too")
+                raise _error(f"{path}/fields/{i}", f"the field {field.name!r} is also at /fields/{first}")
             seen[field.name] = i
             record.fields.append(field)
         return record
@@ -212,14 +212,14 @@ class _Parser:
         for i, symbol in enumerate(enum.symbols):
             self._check_name(symbol, f"{path}/symbols/{i}")
             if symbol in seen:
-                raise _error(f"{path}/symbols/{i}", f"the symbol {symbol!r} stands twice in an enum")
+                raise _error(f"{path}/symbols/{i}", f"the symbol {symbol!r} occurs twice in an enum")
             seen.add(symbol)
         if value.get("default") is not None:
             enum.symbol_default = self._text(value, "default", path)
             if enum.symbol_default not in seen:
                 raise _error(
                     f"{path}/default",
-                    f"the default {enum.symbol_default!r} of the enum {enum.full_name} is none of its "
+                    f"the default {enum.symbol_default!r} of the enum {enum.full_name} is not one of its "
                     f"symbols",
                 )
         return enum
@@ -273,7 +273,8 @@ class _Parser:
             )
         if not _NAME.fullmatch(name):
             raise _error(
-                path, f"expected a name of letters, digits and _ that begins with no digit, found {name!r}"
+                path,
+                f"expected a name of letters, digits and _ that does not begin with a digit, found {name!r}",
             )
 
 

@@ -167,7 +167,7 @@ def _referred(node: Node) -> Node:
     seen = set()
     while node.kind == "reference":
         if node in seen:
-            raise SchemaError("a $ref leads back to itself")
+            raise SchemaError("a $ref refers to itself")
         seen.add(node)
         node = node.parts[0]
     return node

@@ -123,8 +123,8 @@ class _Loader:
             found = look_up(resolver, reference)
         except LookupError:
             raise UnknownReference(
-                f"at {path}/{keyword}: {reference!r} leads nowhere; it has to be in this document or a "
-                f"registered reference (there is {names(self._resolved)})"
+                f"at {path}/{keyword}: {reference!r} does not exist; expected a part of this document or a "
+                f"registered reference (found {names(self._resolved)})"
             ) from None
         return self.node(found.contents, found.resolver, reference if "#" in reference else f"{reference}#")
 

@@ -70,9 +70,9 @@ LENIENT: Final = COMPATIBLE | {
 }
 
 _SAID: Final = {
-    "SCHEMA_ADDED": "the {reader} schema asks something at {path} where the {writer} schema asks nothing",
+    "SCHEMA_ADDED": "the {reader} schema has a constraint at {path} where the {writer} schema has none",
     "TYPE_CHANGED": "the {reader} schema has another type at {path} than the {writer} schema",
-    "TYPE_NARROWED": "the {reader} schema takes integers alone at {path}, the {writer} schema any number",
+    "TYPE_NARROWED": "the {reader} schema accepts only integers at {path}, the {writer} schema any number",
     "PATTERN_CHANGED": "the {reader} schema has another pattern at {path} than the {writer} schema",
     "MULTIPLE_OF_EXPANDED": "the {reader} schema has a larger step at {path} than the {writer} schema",
     "MULTIPLE_OF_CHANGED": "the {reader} schema has another step at {path} than the {writer} schema",
@@ -91,10 +91,11 @@ _SAID: Final = {
         "the {reader} schema combines schemas in another way at {path} than the {writer} schema"
     ),
     "COMBINED_TYPE_SUBSCHEMAS_CHANGED": (
-        "at {path} the {reader} schema has no compatible schema for each that the {writer} schema combines"
+        "at {path} not every schema that the {writer} schema combines has a match of its own in the {reader} "
+        "schema"
     ),
     "PRODUCT_TYPE_EXTENDED": (
-        "the {reader} schema asks for more schemas in its allOf at {path} than the {writer} schema"
+        "the {reader} schema requires more schemas in its allOf at {path} than the {writer} schema"
     ),
     "SUM_TYPE_NARROWED": "the {reader} schema has fewer alternatives at {path} than the {writer} schema",
     "NOT_TYPE_EXTENDED": "the {reader} schema forbids more at {path} than the {writer} schema",
@@ -114,12 +115,12 @@ _ENDINGS: Final = {
     ),
     "_ADDED_TO_OPEN_CONTENT_MODEL": (
         "the {reader} schema has a property or item at {path} that the {writer} schema, an open content "
-        "model, takes in any form"
+        "model, accepts in any form"
     ),
     "_INCREASED": "the {reader} schema has a larger limit at {path} than the {writer} schema",
     "_DECREASED": "the {reader} schema has a smaller limit at {path} than the {writer} schema",
-    "_NARROWED": "the {reader} schema takes less at {path} than the {writer} schema",
-    "_REMOVED": "the {reader} schema takes nothing more at {path}, where the {writer} schema does",
+    "_NARROWED": "the {reader} schema accepts less at {path} than the {writer} schema",
+    "_REMOVED": "the {reader} schema accepts nothing more at {path}, unlike the {writer} schema",
     "_ADDED": "the {reader} schema has a keyword at {path} that the {writer} schema lacks",
 }
 

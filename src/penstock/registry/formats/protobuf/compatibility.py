@@ -30,7 +30,7 @@ _DESCRIPTIONS: Final = {
         "{writer} schema"
     ),
     "FIELD_SCALAR_KIND_CHANGED": (
-        "the scalar field at {path} of the {reader} schema is encoded otherwise than in the {writer} schema"
+        "the scalar field at {path} of the {reader} schema has another encoding than in the {writer} schema"
     ),
     "FIELD_NAMED_TYPE_CHANGED": (
         "the message of the field at {path} of the {reader} schema is not that of the {writer} schema"
@@ -50,8 +50,8 @@ _DESCRIPTIONS: Final = {
         "{writer} schema"
     ),
     "FIELD_MOVED_TO_EXISTING_ONEOF": (
-        "the oneof at {path} of the {reader} schema has a field that could be set beside its others in the "
-        "{writer} schema"
+        "the oneof at {path} of the {reader} schema has a field that could be set together with others in "
+        "the {writer} schema"
     ),
 }
 # Scalars of one group can read each other's bytes.

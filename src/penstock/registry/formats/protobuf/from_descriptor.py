@@ -160,7 +160,7 @@ def _check_names(*descriptors: Proto) -> None:
     """Check that names are valid, since a descriptor may contain any text in their place."""
     for each in descriptors:
         if not isinstance(each.name, str) or not _NAME.fullmatch(each.name):
-            raise SchemaError(f"the descriptor says what no Protobuf file can say: the name {each.name!r}")
+            raise SchemaError(f"the descriptor is not a valid Protobuf file: found the name {each.name!r}")
 
 
 def _span(first: int, last: int) -> int | tuple[int, int]:

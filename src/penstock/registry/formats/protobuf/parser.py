@@ -248,7 +248,7 @@ class _Parser:
             else:
                 start = self._number("a number or name", first, last)
                 if tokens.take("to"):
-                    end = last if tokens.take("max") else self._number("the end of a span", start, last)
+                    end = last if tokens.take("max") else self._number("the end of a range", start, last)
                     values.append((start, end))
                 else:
                     values.append(start)
@@ -276,7 +276,7 @@ class _Parser:
         if not enum.constants:
             raise self._tokens.error("expected an enum with at least one constant", at)
         if self._is_proto3 and enum.constants[0].number != 0:
-            raise self._tokens.error("expected an enum whose first constant is 0, as proto3 asks", at)
+            raise self._tokens.error("expected an enum whose first constant is 0, as proto3 requires", at)
         return enum
 
     def _constant(self) -> Constant:
@@ -501,8 +501,8 @@ def _check_numbers(message: Message) -> None:
             raise SchemaError(f"message {message.name}: two fields have the name {each.name!r}")
         if each.number in _KEPT_NUMBERS:
             raise SchemaError(
-                f"message {message.name}: the number {each.number} of the field {each.name!r} is kept for "
-                f"Protobuf's implementation ({_KEPT_NUMBERS[0]} to {_KEPT_NUMBERS[-1]})"
+                f"message {message.name}: the number {each.number} of the field {each.name!r} is reserved "
+                f"for Protobuf's implementation ({_KEPT_NUMBERS[0]} to {_KEPT_NUMBERS[-1]})"
             )
         numbers[each.number] = each.name
         names.add(each.name)

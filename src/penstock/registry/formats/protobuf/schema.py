@@ -56,8 +56,8 @@ class ProtobufSchema(Schema):
             missing = [path for path in file.all_imports if path not in known]
             if missing:
                 raise UnknownReference(
-                    f"the import {missing[0]!r} is not a reference of the schema (there is "
-                    f"{names(resolved)}), nor a file that is built in"
+                    f"the import {missing[0]!r} is neither a reference of the schema (found "
+                    f"{names(resolved)}) nor a built-in file"
                 )
             printed(file, schema.names)  # fails if a type can't be found
         return schema
@@ -115,8 +115,8 @@ def _described(data: bytes, imported: Mapping[str, File]) -> File:
     try:
         text = printed(parsed(data, imported))
     except TypeError:  # the library returns bytes for a string that is not UTF-8
-        raise SchemaError("the descriptor has names that are no text") from None
+        raise SchemaError("the descriptor has names that are not valid text") from None
     try:
         return parser.parse(text)
     except SchemaError as error:
-        raise SchemaError(f"the descriptor says what no Protobuf file can say: {error}") from None
+        raise SchemaError(f"the descriptor is not a valid Protobuf file: {error}") from None

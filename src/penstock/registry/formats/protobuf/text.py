@@ -155,7 +155,7 @@ class _Printer:
         full = self._names.type(name, self._scope)
         if full is None:
             raise UnknownReference(
-                f"in {self._scope or 'the file'}: the type {name!r} is neither here nor imported"
+                f"in {self._scope or 'the file'}: the type {name!r} is neither defined here nor imported"
             )
         return f".{full}"
 

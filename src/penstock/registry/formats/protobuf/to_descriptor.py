@@ -167,7 +167,7 @@ def _built(file: File, path: str, names: Names, pool: DescriptorPool) -> Proto:
         pool.AddSerializedFile(descriptor.SerializeToString())
     except (TypeError, ValueError) as error:
         where = "the schema" if path == FILE_NAME else f"the import {path!r}"
-        raise SchemaError(f"{where} is no valid Protobuf file: {error}") from None
+        raise SchemaError(f"{where} is not a valid Protobuf file: {error}") from None
     builder.extension_options()
     return descriptor
 
@@ -279,7 +279,9 @@ class _Builder:
             return
         full = self._names.type(name, scope)
         if full is None:
-            raise SchemaError(f"in {scope or 'the file'}: the type {name!r} is neither here nor imported")
+            raise SchemaError(
+                f"in {scope or 'the file'}: the type {name!r} is neither defined here nor imported"
+            )
         is_enum = isinstance(self._names.types[full].type, EnumType)
         result.type, result.type_name = _TYPES.Value("TYPE_ENUM" if is_enum else "TYPE_MESSAGE"), f".{full}"
 
@@ -331,7 +333,9 @@ class _Builder:
     def _rpc_type(self, rpc: Rpc, name: str, scope: str) -> str:
         full = self._names.type(name, scope)
         if full is None:
-            raise SchemaError(f"in the method {rpc.name!r}: the type {name!r} is neither here nor imported")
+            raise SchemaError(
+                f"in the method {rpc.name!r}: the type {name!r} is neither defined here nor imported"
+            )
         return f".{full}"
 
     def _options(self, result: Proto, options: list[Option], scope: str) -> None:
