@@ -1,6 +1,8 @@
 """Streams applications in Python: Kafka Streams' operations and semantics, run by Spark.
 
-Begin with `App`; test with `TopologyTest`. `docs/streams.md` is the guide.
+This package holds the API that users write applications with: `App`, `Stream`, `Table`, windows, stores and
+`TopologyTest`. What the operations compute belongs in `penstock.topology`, and running on Spark in
+`penstock.spark`. Begin with `App`; test with `TopologyTest`. The guide is `docs/streams.md`.
 """
 
 from penstock.streams.app import App

@@ -1,4 +1,4 @@
-"""An application: the streams and tables it reads, and the topology that its operations make."""
+"""The application: the streams and tables it reads, and the topology that its operations build."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class App:
     """A streams application.
 
     Args:
-        name: the application's id: its consumer group, and the beginning of its internal topics' names.
-        key: the serde of keys wherever none is given.
-        value: the serde of values wherever none is given.
-        dead_letter: the topic for records that fail in user code or can't be read or written, with the reason
-            in the headers of KIP-1034 (``__streams.errors.*``). Without it the application stops at such a
-            record.
-        errors: in place of ``dead_letter``, what becomes of such records.
+        name: the application's id. It is the consumer group and the prefix of internal topics' names.
+        key: the serde for keys where an operation gives none.
+        value: the serde for values where an operation gives none.
+        dead_letter: the topic for records that fail in user code or that a serde can't read or write. Their
+            headers give the reason (KIP-1034, ``__streams.errors.*``). Without this topic, the application
+            stops at such a record.
+        errors: the policy for such records, instead of ``dead_letter``.
 
     >>> from penstock.streams import App, json, string
     >>> app = App("shop", key=string, value=json)
@@ -108,11 +108,11 @@ class App:
         reset: OffsetReset | None = None,
         name: str | None = None,
     ) -> Stream[Any, Any]:
-        """The records of a topic, or of several.
+        """Read the records of one topic, or of several, as a stream.
 
-        ``timestamp(record, stream_time_ms)`` gives the time of a record where it is not the topic's; a
-        negative one drops the record. ``reset`` says where to begin without a committed offset (default:
-        earliest). A second call for the same topics gives the same stream.
+        ``timestamp(record, stream_time_ms)`` returns a record's time and replaces the topic's timestamp; a
+        negative time drops the record. ``reset`` says where to begin without a committed offset (default:
+        earliest). A second call for the same topics returns the same stream.
         """
         topics = (topic,) if isinstance(topic, str) else tuple(topic)
         where = f"stream({', '.join(topics)})"
@@ -127,7 +127,7 @@ class App:
         return Stream(self._builder, known, key=key_serde, value=value_serde, topics=frozenset(topics))
 
     def _source(self, wanted: Source) -> Source | None:
-        """The source that reads just these topics in just this way already."""
+        """The existing source that reads exactly these topics in exactly this way, if there is one."""
         for node in self._builder.topology.nodes.values():
             if isinstance(node, Source) and node.topics == wanted.topics:
                 same = (node.key, node.value, node.extractor) == (wanted.key, wanted.value, wanted.extractor)
@@ -190,12 +190,15 @@ class App:
         logged: bool = True,
         name: str | None = None,
     ) -> Table[Any, Any]:
-        """A topic as a table: a record replaces its key's value, a null value deletes it, a null key is
+        """Read a topic as a table.
+
+        A record replaces its key's value, a null value deletes the key, and a record with a null key is
         dropped.
 
-        ``store`` names the store that keeps it; without a name it is kept only where something reads it. With
-        ``history`` the store keeps all versions of each row that long (KIP-889): updates out of order go to
-        their place, and a stream that is joined finds the row that was valid at its record's time.
+        ``store`` names the store that keeps the table; without a name, the table is stored only if an
+        operation reads it. With ``history`` the store keeps all versions of each row for that long (KIP-889):
+        updates that arrive out of order are inserted at their timestamps, and a stream that joins the table
+        finds the row that was valid at its record's time.
         """
         builder, where = self._builder, f"table({topic})"
         store_name = builder.store_name(store, f"{topic}-")
@@ -244,7 +247,7 @@ class App:
         value: Serde[Any] | None = None,
         store: str | None = None,
     ) -> GlobalTable[Any, Any]:
-        """A topic as a table that every worker holds as a whole. ``store`` names its store."""
+        """Read a topic as a table that every worker holds in full. ``store`` names its store."""
         builder, where = self._builder, f"global_table({topic})"
         spec = KeyValueSpec(
             name=builder.store_name(store, f"{topic}-"),
@@ -268,19 +271,20 @@ class App:
         timestamp_column: str = "timestamp",
         partitions: int | None = None,
     ) -> Stream[Any, Any]:
-        """The rows of a streaming DataFrame, of any source, as a stream: part of the application's one query.
+        """Read the rows of a streaming DataFrame, from any source, as a stream.
 
-        Each row is a record of what stands for the topic ``name``, in the partition that Kafka's partitioner
-        gives its key. Rows of a batch are taken in the order of their times, and those of one time as they
-        come. In a `TopologyTest` they are piped to the input ``name``.
+        Each row becomes a record of a virtual topic ``name``, in the partition that Kafka's partitioner
+        chooses for its key. The application still runs as one query. The rows of a batch are processed in the
+        order of their times; rows with equal times keep the order in which they arrive. In a `TopologyTest`,
+        pipe such records to the input ``name``.
 
         Args:
-            key: the serde of keys; `value` that of values.
-            key_column: None: the records have no keys.
-            value_column: None: all columns but key and timestamp, as one dict.
-            timestamp_column: a timestamp, which may not be null.
-            partitions: as many as the topics that it is joined with. None: as many as the greatest topic
-                has that the application reads.
+            key: the serde for keys; `value` is the serde for values.
+            key_column: the column of keys. None: the records have no keys.
+            value_column: the column of values. None: all columns but key and timestamp, as one dict.
+            timestamp_column: a timestamp column, which must not contain nulls.
+            partitions: the number of partitions; it must equal that of the topics that the stream is joined
+                with. None: the greatest number of partitions among the topics that the application reads.
 
         Raises TopologyError.
         """
@@ -295,15 +299,15 @@ class App:
         return Stream(builder, node, key=key_serde, value=value_serde, topics=frozenset([name]))
 
     def topology(self) -> Topology:
-        """The topology of what was written so far."""
+        """The topology of all operations so far."""
         return self._builder.topology
 
     def describe(self) -> str:
-        """The plan as text, as Kafka Streams' ``Topology.describe()`` prints it."""
+        """Return the plan as text, in the format of Kafka Streams' ``Topology.describe()``."""
         return describe(self._builder.topology)
 
     def mermaid(self) -> str:
-        """The plan as a picture: a Mermaid flowchart, which Markdown viewers draw."""
+        """Return the plan as a Mermaid flowchart, which Markdown viewers can draw."""
         return mermaid(self._builder.topology)
 
     def start(
@@ -325,31 +329,34 @@ class App:
     ) -> RunningApp:
         """Run the application as one Spark query.
 
-        Topics that it owns are made first: repartition topics and changelogs, and those it writes to.
+        It first creates the topics that it owns (repartition topics and changelogs) and the topics that it
+        writes to.
 
         Args:
-            checkpoint: a directory that Spark's driver and executors share; the application continues from
-                it. With a new one it continues from its group's offsets, and rebuilds its stores from their
-                changelogs.
-            spark: the session whose executors it runs on; None: a local one.
-            guarantee: of outputs, changelogs and group offsets alike.
-            until: ``drained`` ends the run when all that the topics hold at the start has been processed.
-            profile: ``low-latency`` and ``throughput`` say what is not said by the session or below.
-            shuffle_partitions: how many Spark tasks work on state at the same time; None: one for each core.
-                A checkpoint keeps the number that it was made with.
-            commit_interval: batches begin at least this far apart; None: as soon as there is something to
-                read.
-            tick: how often the time of day passes for timers while there are no records.
-            options: of the ``penstock`` source and sink, such as ``kafka.…`` or ``maxOffsetsPerTrigger``.
-            metrics_port: serve Prometheus metrics there until the application is stopped; 0: on a free port,
-                which ``metrics_port`` of the result tells. docs/metrics.md names them.
-            metrics_host: the address to serve them at; ``0.0.0.0`` for all.
-            watchers: are told of each batch, such as a `penstock.spark.observing.ProgressView`.
+            checkpoint: a directory that Spark's driver and executors share, from which the application
+                continues. With a new directory it continues from its group's offsets, and rebuilds its stores
+                from their changelogs.
+            spark: the session whose executors run the application; None: a local session.
+            guarantee: the delivery guarantee for outputs, changelogs and group offsets alike.
+            until: ``drained`` ends the run once every record that the topics hold at the start is processed.
+            profile: ``low-latency`` and ``throughput`` set what neither the session nor the arguments below
+                set.
+            shuffle_partitions: how many Spark tasks work on state at the same time; None: one per core. A
+                checkpoint keeps the number that it was created with.
+            commit_interval: the minimum time between the starts of two batches; None: a batch starts as soon
+                as there is something to read.
+            tick: how often wall-clock timers are checked while no records arrive.
+            options: options of the ``penstock`` source and sink, such as ``kafka.…`` or
+                ``maxOffsetsPerTrigger``.
+            metrics_port: serve Prometheus metrics on this port until the application stops; 0: on a free
+                port, which the result's ``metrics_port`` gives. docs/metrics.md lists the metrics.
+            metrics_host: the address to serve metrics at; ``0.0.0.0`` for all addresses.
+            watchers: receive each batch's progress, such as a `penstock.spark.observing.ProgressView`.
 
         Raises MissingTopics, CoPartitioningError, InternalTopicMismatch, CheckpointMismatch, GroupInUse,
         ConfigError, MetricsPortTaken.
         """
-        from penstock.spark.streams.running import start  # pyspark is imported by those who run on Spark
+        from penstock.spark.streams.running import start  # only applications that run on Spark import pyspark
 
         self._running = start(
             self.topology(),
@@ -372,7 +379,7 @@ class App:
         return self._running
 
     def store(self, name: str) -> Any:
-        """A store of the running application, to be asked: see `RunningApp.store`.
+        """Return a store of the running application for queries: see `RunningApp.store`.
 
         Raises TopologyError before `start`, UnknownStore, StoreNotQueryable.
         """
@@ -390,12 +397,12 @@ class App:
         stores: Sequence[str] | None = None,
         properties: Mapping[str, str] | None = None,
     ) -> Views:
-        """The stores of the application, wherever it runs, to be asked in this process.
+        """Query the stores of the application from this process, wherever the application runs.
 
-        Use it as a context manager; ``stores`` None: all that can be queried. ``properties``: Kafka's client
-        properties. Raises UnknownStore, StoreNotQueryable, ConfigError.
+        Use the result as a context manager. ``stores`` None: all stores that can be queried. ``properties``:
+        Kafka's client properties. Raises UnknownStore, StoreNotQueryable, ConfigError.
         """
-        from penstock.views import Views  # pyarrow is imported by those who ask
+        from penstock.views import Views  # only queries import pyarrow
 
         return Views(
             self.topology(), bootstrap_servers=bootstrap_servers, stores=stores, properties=properties

@@ -1,6 +1,4 @@
-"""What App, Stream and Table build with: the topology under construction, names, and serdes where none is
-given.
-"""
+"""The builder behind App, Stream and Table: the topology in progress, names, and default serdes."""
 
 from __future__ import annotations
 
@@ -24,7 +22,7 @@ from penstock.topology.stateless import Filter
 from penstock.topology.stores import StoreSpec
 
 NO_SERDE: Final[Serde[Any]] = Serde(bytes, bytes, name="none")
-"""Stands in a store's definition for the application's serde."""
+"""A placeholder in a store's definition for the application's serde."""
 
 _REPARTITION: Final = "-repartition"
 
@@ -34,11 +32,12 @@ def _has_key(key: Any, value: Any) -> bool:
 
 
 class Builder:
-    """One application's topology while it is being written.
+    """One application's topology during construction.
 
-    Nodes, stores and topics get the names that Kafka Streams would give them: every operator takes the next
-    number of one count, named or not. So an operator that is added or taken away renames all that come after
-    it, and with them their stores and topics; an explicit name keeps its store whatever changes around it.
+    Nodes, stores and topics get the names that Kafka Streams would give them: all operators share one
+    counter, and each operator takes the next number, whether it has an explicit name or not. Adding or
+    removing an operator therefore renames every later one, together with its stores and topics. An operator
+    with an explicit name keeps its store whatever changes around it.
     """
 
     def __init__(self, topology: Topology, key: Serde[Any] | None, value: Serde[Any] | None) -> None:
@@ -48,13 +47,13 @@ class Builder:
         self._count = 0
 
     def number(self, prefix: str) -> str:
-        """The next generated name."""
+        """Return the next generated name."""
         number = self._count
         self._count += 1
         return f"{prefix}{number:010d}"
 
     def name(self, given: str | None, prefix: str, suffix: str = "") -> str:
-        """``given`` (with the suffix), or the next generated name. The number is used up in either case."""
+        """Return ``given`` plus the suffix, or the next generated name. Both cases consume a number."""
         generated = self.number(prefix)
         return generated if given is None else given + suffix
 
@@ -62,11 +61,11 @@ class Builder:
         return self.number(f"{prefix}STATE-STORE-") if given is None else given
 
     def key_serde(self, serde: Serde[Any] | None, where: str) -> Serde[Any]:
-        """``serde``, or the application's. Raises TopologyError where there is neither."""
+        """Return ``serde`` or the application's. Raises TopologyError if neither is set."""
         return self._serde(serde or self._key, "key", where)
 
     def value_serde(self, serde: Serde[Any] | None, where: str) -> Serde[Any]:
-        """``serde``, or the application's. Raises TopologyError where there is neither."""
+        """Return ``serde`` or the application's. Raises TopologyError if neither is set."""
         return self._serde(serde or self._value, "value", where)
 
     def _serde(self, serde: Serde[Any] | None, what: str, where: str) -> Serde[Any]:
@@ -78,9 +77,9 @@ class Builder:
         return serde
 
     def add_store(self, spec: StoreSpec) -> str:
-        """Add a store, with the application's serdes where it names none; gives its name.
+        """Add a store and return its name. The application's serdes fill in for serdes that are not set.
 
-        The same definition may be added again: then the store is shared.
+        Adding an equal definition again shares the store.
         """
         if spec.key is NO_SERDE or spec.value is NO_SERDE:
             spec = replace(
@@ -101,7 +100,7 @@ class Builder:
         return self.topology.add_processor(name, operator, parents, stores)
 
     def number_repartition(self) -> None:
-        """Use up the numbers of a repartition that another operator shares."""
+        """Consume the numbers of a repartition that another operator shares."""
         self._count += 3
 
     def repartition(
@@ -115,7 +114,7 @@ class Builder:
         partitioner: Partitioner | None = None,
         named: bool = False,
     ) -> Source:
-        """Send what ``parent`` forwards through a repartition topic; gives the source on its other side.
+        """Route the records of ``parent`` through a repartition topic, and return the source that reads it.
 
         Records with a null key are dropped.
         """
@@ -140,7 +139,7 @@ class Builder:
         partitions: int | None = None,
         partitioner: Partitioner | None = None,
     ) -> Source:
-        """The same, by the names of its topic and nodes."""
+        """Add a repartition topic under the given names, and return the source that reads it."""
         self.topology.add_repartition(Repartition(topic, partitions))
         self.topology.add_sink(Sink(sink_name, topic, key, value, partitioner), [parent])
         return self.topology.add_source(Source(source_name, [topic], key, value))

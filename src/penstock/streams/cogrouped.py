@@ -1,4 +1,4 @@
-"""Several grouped streams into one aggregate (KIP-150)."""
+"""Cogrouping: several grouped streams that feed one aggregate (KIP-150)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ Part = tuple["GroupedStream[Any, Any]", Callable[[Any, Any, Any], Any]]
 
 
 class CogroupedStream(Generic[K, A]):
-    """Grouped streams with one kind of keys, each with its aggregator. Made by `GroupedStream.cogroup`.
+    """Grouped streams with the same key type, each with its own aggregator.
+
+    Create one with `GroupedStream.cogroup`.
 
     >>> from penstock.streams import App, TopologyTest, long, string
     >>> app = App("carts", key=string, value=long)
@@ -44,7 +46,7 @@ class CogroupedStream(Generic[K, A]):
     def cogroup(
         self, other: GroupedStream[K, V], aggregator: Callable[[K, V, A], A]
     ) -> CogroupedStream[K, A]:
-        """With another stream's records, which ``aggregator(key, value, aggregate)`` takes."""
+        """Add another stream, whose records ``aggregator(key, value, aggregate)`` adds to the aggregate."""
         if any(grouped is other for grouped, _ in self._parts):
             raise TopologyError(f"{other!r} is in this group already, with an aggregator of its own")
         return CogroupedStream((*self._parts, (other, as_aggregator(aggregator))))
@@ -58,10 +60,10 @@ class CogroupedStream(Generic[K, A]):
         logged: bool = True,
         name: str | None = None,
     ) -> table.Table[K, A]:
-        """One table of all the streams' records, from ``initializer()`` for a new key.
+        """Aggregate the records of all the streams into one table, from ``initializer()`` for a new key.
 
-        Records with a null key or value are dropped. Topics that differ in their number of partitions are
-        refused (CoPartitioningError), as equal keys must meet.
+        Records with a null key or value are dropped. Raises CoPartitioningError if the topics differ in their
+        number of partitions, because equal keys must meet in one partition.
         """
         first = self._parts[0][0]
         builder = first._builder
@@ -94,5 +96,5 @@ class CogroupedStream(Generic[K, A]):
         made: table.Table[K, A] = table.Table(
             builder, merged, whole, spec, key=spec.key, value=spec.value, topics=topics
         )
-        whole.stored = store_name  # by the nodes above: this one has nothing to do with the store
+        whole.stored = store_name  # the nodes above write the store; this node never accesses it
         return made

@@ -1,5 +1,6 @@
-"""Durations as users write them: ``timedelta(minutes=5)``, ``"5 minutes"``, ``"1 hour 30 minutes"``, ``"250
-ms"``.
+"""Durations as users write them.
+
+Examples: ``timedelta(minutes=5)``, ``"5 minutes"``, ``"1 hour 30 minutes"``, ``"250 ms"``.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, TypeAlias
 
 Duration: TypeAlias = timedelta | str
-"""A timedelta, or text of numbers and units: ms, seconds, minutes, hours, days, weeks."""
+"""A timedelta, or a text of numbers and units: ms, seconds, minutes, hours, days, weeks."""
 
 Time: TypeAlias = datetime | int
 """A datetime with a time zone, or milliseconds since 1970 (UTC)."""
@@ -28,8 +29,9 @@ _MS: Final = timedelta(milliseconds=1)
 
 
 def duration_ms(duration: Duration, what: str = "a duration") -> int:
-    """Milliseconds, 0 or more. Raises ValueError that names ``what``, TypeError for a bare number: it has no
-    unit.
+    """Convert a duration to milliseconds, 0 or more.
+
+    Raises ValueError, whose text names ``what``, and TypeError for a bare number, which has no unit.
     """
     if isinstance(duration, timedelta):
         ms, rest = divmod(duration, _MS)
@@ -50,7 +52,7 @@ def duration_ms(duration: Duration, what: str = "a duration") -> int:
 
 
 def time_ms(time: Time) -> int:
-    """Milliseconds since 1970. Raises ValueError for a datetime without a time zone."""
+    """Convert a time to milliseconds since 1970. Raises ValueError for a datetime without a time zone."""
     if isinstance(time, datetime):
         if time.tzinfo is None:
             raise ValueError(f"a time needs a time zone, like datetime(…, tzinfo=timezone.utc): {time!r}")

@@ -1,4 +1,4 @@
-"""Stages as DataFrames."""
+"""Streams and tables of an application as Spark DataFrames."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def stage_as_frame(
     shuffle_partitions: int | None,
     options: Mapping[str, str] | None,
 ) -> DataFrame:
-    """See `penstock.streams.Stream.df`."""
-    from penstock.spark.session import build_session  # pyspark is imported by those who run on Spark
+    """Return one stage of the application as a DataFrame: see `penstock.streams.Stream.df`."""
+    from penstock.spark.session import build_session  # only applications that run on Spark import pyspark
     from penstock.spark.streams.dataframes import stage_frame
 
     where = f"{node.name} as a DataFrame"

@@ -1,4 +1,4 @@
-"""Grouped streams and grouped tables: what aggregates are made from."""
+"""Grouped streams and grouped tables, from which aggregates are built."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ A = TypeVar("A")
 
 
 class GroupedStream(Generic[K, V]):
-    """Records by key, to be aggregated. Records whose key or value is None are dropped.
+    """Records by key, ready for aggregation. Records whose key or value is None are dropped.
 
-    With ``cached=True`` an aggregate sends, of all the updates of a key in a batch, the last one, as Kafka
-    Streams does with its cache on.
+    With ``cached=True`` an aggregate sends only the last of all updates of a key in a batch, as Kafka Streams
+    does when its cache is on.
 
-    Each aggregate is a table with a store: ``store`` names it (and its changelog,
-    ``<app>-<store>-changelog``, and where keys changed the topic ``<app>-<store>-repartition``). Its changes
-    have the greatest timestamp that went into them.
+    Each aggregate is a table with a store. ``store`` names the store, its changelog
+    ``<app>-<store>-changelog`` and, if keys changed, the topic ``<app>-<store>-repartition``. A change of the
+    aggregate has the greatest timestamp of the records that went into it.
     """
 
     def __init__(self, source: stream.Stream[K, V], rekeyed: bool, name: str | None) -> None:
@@ -49,24 +49,26 @@ class GroupedStream(Generic[K, V]):
     ) -> windowed.WindowedStream[K, V]:
         """Aggregate by key and window: `tumbling`, `hopping`, `sliding` or `sessions`.
 
-        ``emit="on_close"`` sends each window's result once, when it closes (KIP-825), and not its updates.
-        ``cached`` tumbling and hopping windows send, of all the updates of a window in a batch, the last one.
+        ``emit="on_close"`` sends each window's result once, when the window closes (KIP-825), instead of its
+        updates. With ``cached``, tumbling and hopping windows send only the last of all updates of a window
+        in a batch.
         """
         return windowed.WindowedStream(self, windows, emit, cached)
 
     def cogroup(self, aggregator: Callable[[K, V, A], A]) -> cogrouped.CogroupedStream[K, A]:
-        """Aggregate together with other streams: ``.cogroup(other, its_aggregator)….aggregate(…)``
-        (KIP-150).
+        """Aggregate together with other streams (KIP-150).
+
+        Write ``.cogroup(other, its_aggregator)….aggregate(…)``.
         """
         return cogrouped.CogroupedStream(((self, as_aggregator(aggregator)),))
 
     def _partitioned(self, store: str, named: bool) -> stream.Stream[K, V]:
-        """The stream in which equal keys share a partition: behind a repartition topic where keys changed."""
+        """The stream with equal keys in one partition; it reads a repartition topic if keys changed."""
         if not self._rekeyed:
             return self._stream
         if self._behind is not None and self._name is not None:
             self._stream._builder.number_repartition()
-            return self._behind  # a topic with a name is shared by all aggregates of the group
+            return self._behind  # all aggregates of the group share a topic that has an explicit name
         base = self._name or store
         self._behind = self._stream._repartitioned(
             base, f"grouping for {store}", named=named or self._name is not None
@@ -104,7 +106,7 @@ class GroupedStream(Generic[K, V]):
         cached: bool = False,
         name: str | None = None,
     ) -> table.Table[K, int]:
-        """How many records each key has, as a 64-bit integer."""
+        """Count the records of each key, as a 64-bit integer."""
         return self._aggregated(
             lambda stored: AggregateStream(stored, lambda: 0, Count(), cached=cached),
             "KSTREAM-AGGREGATE-",
@@ -124,7 +126,7 @@ class GroupedStream(Generic[K, V]):
         cached: bool = False,
         name: str | None = None,
     ) -> table.Table[K, V]:
-        """``reducer(aggregate, value)`` for each value but the first, which is the first aggregate."""
+        """Combine each key's values with ``reducer(aggregate, value)``, starting from the first value."""
         serde = value or self._stream._value
         return self._aggregated(
             lambda stored: ReduceStream(stored, reducer, cached=cached),
@@ -146,10 +148,11 @@ class GroupedStream(Generic[K, V]):
         cached: bool = False,
         name: str | None = None,
     ) -> table.Table[K, A]:
-        """``aggregator(key, value, aggregate)`` for each record, from ``initializer()`` for a new key.
+        """Fold each record into its key's aggregate with ``aggregator(key, value, aggregate)``.
 
-        ``value`` is the aggregate's serde. The aggregator may change the aggregate in place and return it. A
-        `vectorised` one gets a key's values of a batch in one call, and implies ``cached``.
+        ``initializer()`` returns the aggregate of a new key. ``value`` is the aggregate's serde. The
+        aggregator may change the aggregate in place and return it. A `vectorised` aggregator receives all
+        values of a key in a batch in one call, and implies ``cached``.
         """
         fold = as_aggregator(aggregator)
         together = cached or isinstance(fold, VectorisedFold)
@@ -172,7 +175,7 @@ class GroupedStream(Generic[K, V]):
         cached: bool = False,
         name: str | None = None,
     ) -> table.Table[K, Any]:
-        """The sum of the values, or of ``of(value)``; ``value`` is the sum's serde (`long`, `double`…)."""
+        """Sum the values, or ``of(value)``; ``value`` is the sum's serde (`long`, `double`…)."""
         return self.aggregate(
             lambda: 0,
             Sum(of),
@@ -193,7 +196,7 @@ class GroupedStream(Generic[K, V]):
         cached: bool = False,
         name: str | None = None,
     ) -> table.Table[K, Any]:
-        """The least value, or ``of(value)``; ``value`` is the result's serde."""
+        """Keep the least value, or ``of(value)``; ``value`` is the result's serde."""
         return self._extreme(min, of, value, store, logged, cached, name)
 
     def max(
@@ -206,7 +209,7 @@ class GroupedStream(Generic[K, V]):
         cached: bool = False,
         name: str | None = None,
     ) -> table.Table[K, Any]:
-        """The greatest value, or ``of(value)``; ``value`` is the result's serde."""
+        """Keep the greatest value, or ``of(value)``; ``value`` is the result's serde."""
         return self._extreme(max, of, value, store, logged, cached, name)
 
     def _extreme(
@@ -239,9 +242,9 @@ class GroupedStream(Generic[K, V]):
         cached: bool = False,
         name: str | None = None,
     ) -> table.Table[K, float]:
-        """The mean of the values, or of ``of(value)``; ``value`` is the mean's serde where it is written.
+        """Average the values, or ``of(value)``; ``value`` is the serde of the mean, if it is written.
 
-        The store keeps sum and count (`double`, `long`); the mean is computed from them.
+        The store keeps the sum and the count (`double`, `long`), from which the mean is computed.
         """
         pairs = self.aggregate(
             lambda: (0.0, 0),
@@ -256,9 +259,10 @@ class GroupedStream(Generic[K, V]):
 
 
 class GroupedTable(Generic[K, V]):
-    """The rows of a table by group, to be aggregated. An aggregate follows its rows: what a row gave it is
-    taken back when the row changes, moves to another group or is deleted. So there is no min or max: those
-    can't be taken back.
+    """The rows of a table by group, ready for aggregation.
+
+    An aggregate follows its rows: when a row changes, moves to another group or is deleted, its former
+    contribution is subtracted. There is therefore no min or max, because neither can be subtracted.
     """
 
     def __init__(
@@ -287,7 +291,7 @@ class GroupedTable(Generic[K, V]):
         name: str | None,
     ) -> table.Table[K, Any]:
         builder = self._builder
-        store_name = builder.store_name(store, "KTABLE-AGGREGATE-")  # of a reduce too, as in Kafka Streams
+        store_name = builder.store_name(store, "KTABLE-AGGREGATE-")  # a reduce too, as in Kafka Streams
         sink_name = builder.name(name, "KSTREAM-SINK-", "-sink")
         source_name = builder.name(name, "KSTREAM-SOURCE-", "-source")
         node_name = builder.name(name, prefix)
@@ -313,7 +317,7 @@ class GroupedTable(Generic[K, V]):
     def count(
         self, *, store: str | None = None, logged: bool = True, name: str | None = None
     ) -> table.Table[K, int]:
-        """How many rows each group has, as a 64-bit integer; a group that lost its last row stays, with 0."""
+        """Count the rows of each group, as a 64-bit integer. A group that lost its last row stays, with 0."""
         return self._aggregated(
             lambda stored: AggregateTable(
                 stored,
@@ -338,8 +342,10 @@ class GroupedTable(Generic[K, V]):
         logged: bool = True,
         name: str | None = None,
     ) -> table.Table[K, V]:
-        """``adder(aggregate, value)`` for a value that comes, ``subtractor(aggregate, value)`` for one that
-        goes.
+        """Combine the values of each group.
+
+        ``adder(aggregate, value)`` adds a new value, and ``subtractor(aggregate, value)`` takes out an old
+        one.
         """
         return self._aggregated(
             lambda stored: AggregateTable(
@@ -366,7 +372,7 @@ class GroupedTable(Generic[K, V]):
         logged: bool = True,
         name: str | None = None,
     ) -> table.Table[K, A]:
-        """``adder(group, value, aggregate)`` for a value that comes, ``subtractor`` for one that goes."""
+        """Fold each group's values: ``adder(group, value, aggregate)`` adds, ``subtractor`` takes out."""
         return self._aggregated(
             lambda stored: AggregateTable(stored, initializer, adder, subtractor),
             "KTABLE-AGGREGATE-",
@@ -385,7 +391,7 @@ class GroupedTable(Generic[K, V]):
         logged: bool = True,
         name: str | None = None,
     ) -> table.Table[K, Any]:
-        """The sum of the values, or of ``of(value)``; ``value`` is the sum's serde (`long`, `double`…)."""
+        """Sum the values, or ``of(value)``; ``value`` is the sum's serde (`long`, `double`…)."""
         take = of or _itself
         return self.aggregate(
             lambda: 0,
@@ -406,7 +412,7 @@ class GroupedTable(Generic[K, V]):
         logged: bool = True,
         name: str | None = None,
     ) -> table.Table[K, float]:
-        """The mean of the values, or of ``of(value)``. A group that lost its last row is deleted."""
+        """Average the values, or ``of(value)``. A group that lost its last row is deleted."""
         take: Callable[[Any], float] = of or _itself
 
         def subtract(key: K, old: V, pair: tuple[float, int]) -> Any:

@@ -1,4 +1,4 @@
-"""How joins are built: nodes, stores, topics and their names, which are Kafka Streams'."""
+"""Construction of joins: nodes, stores and topics, under the names that Kafka Streams gives them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 def with_key(joiner: Callable[..., Any], wants_key: bool) -> Callable[[Any, Any, Any], Any]:
-    """The joiner as ``(key, left, right) -> value``."""
+    """Adapt the joiner to ``(key, left, right) -> value``."""
     return joiner if wants_key else lambda key, left, right: joiner(left, right)
 
 
@@ -63,8 +63,10 @@ def join_streams(
     name: str | None = None,
     at_once: bool = False,
 ) -> Stream[Any, Any]:
-    """The stream of pairs; with an outer side, of its records alone too, ``at_once`` or when nothing can meet
-    them any more.
+    """Join two streams into a stream of pairs.
+
+    An outer side also sends its records without a match: immediately if ``at_once``, else once no record can
+    match them any more.
     """
     builder = _same_builder(left._builder, right._builder)
     where = f"join of {left!r} and {right!r}"
@@ -132,7 +134,7 @@ def join_streams(
 def _partitioned(
     stream: Stream[Any, Any], name: str | None, where: str, *, keeps_null_keys: bool
 ) -> Stream[Any, Any]:
-    """The stream behind a repartition topic where its keys changed."""
+    """The stream with equal keys in one partition; it reads a repartition topic if keys changed."""
     if not stream._rekeyed:
         return stream
     base = name or stream._node.name
@@ -141,7 +143,7 @@ def _partitioned(
     builder, topic = stream._builder, f"{base}-repartition"
     given = None if name is None else topic
     sink_name = builder.name(given, "KSTREAM-SINK-", "-sink")
-    builder.number("KSTREAM-FILTER-")  # of the filter that other repartitions have
+    builder.number("KSTREAM-FILTER-")  # consume the number of the filter that other repartitions have
     source_name = builder.name(given, "KSTREAM-SOURCE-", "-source")
     key, value = builder.key_serde(stream._key, where), builder.value_serde(stream._value, where)
     source = builder.repartition_as(stream._node, topic, sink_name, source_name, key, value)
@@ -158,7 +160,7 @@ def join_stream_table(
     value: Serde[Any] | None,
     name: str | None,
 ) -> Stream[Any, Any]:
-    """The stream's records with the table's rows."""
+    """Join the stream's records with the table's rows."""
     builder = _same_builder(stream._builder, table._builder)
     where = f"join of {stream!r} and {table!r}"
     stream = _partitioned(stream, name, where, keeps_null_keys=left)
@@ -188,7 +190,7 @@ def join_stream_table(
 
 
 def _is_versioned(table: Table[Any, Any] | None) -> bool:
-    """Whether rows can be read as of a time: a versioned store, or filters and values over one."""
+    """Whether rows can be read as of a time: from a versioned store, or through filters and maps over one."""
     while table is not None:
         if table._spec is not None:
             return isinstance(table._spec, VersionedSpec)
@@ -206,7 +208,7 @@ def join_global_table(
     value: Serde[Any] | None,
     name: str | None,
 ) -> Stream[Any, Any]:
-    """The stream's records with the rows that ``selector(key, value)`` names."""
+    """Join the stream's records with the rows whose keys ``selector(key, value)`` returns."""
     builder = _same_builder(stream._builder, table._builder)
     operator = JoinStreamGlobalTable(table.store_name, selector, joiner, left=left)
     node = builder.processor(
@@ -229,7 +231,7 @@ def join_tables(
     name: str | None,
     made_by: Callable[..., Table[Any, Any]],
 ) -> Table[Any, Any]:
-    """The table of the rows that both have; with an outer side, of its rows alone too."""
+    """Join the rows that both tables have; an outer side also keeps its rows without a match."""
     builder = _same_builder(left._builder, right._builder)
     where = f"join of {left!r} and {right!r}"
     merge_name = builder.name(name, "KTABLE-MERGE-")
@@ -288,8 +290,9 @@ def join_foreign_key(
     name: str | None = None,
     tells_misses: bool = True,
 ) -> Table[Any, Any]:
-    """The table of the left rows with the right row that each names; ``outer`` keeps those without one.
-    ``tells_misses``: a new row that finds none is told as deleted.
+    """Join each left row with the right row that its foreign key names; ``outer`` keeps rows without a match.
+
+    ``tells_misses``: a new row without a match is sent as deleted.
     """
     builder = _same_builder(left._builder, right._builder)
     where = f"foreign-key join of {left!r} and {right!r}"

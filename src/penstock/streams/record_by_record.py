@@ -1,4 +1,4 @@
-"""The operations of streams that take each record by itself."""
+"""Stream operations that process each record by itself."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ V2 = TypeVar("V2")
 
 
 class RecordByRecord(Generic[K, V]):
-    """What `Stream` does without state: its records, one by one, become those of another stream."""
+    """The stateless operations of `Stream`: each turns a stream's records, one by one, into a new stream."""
 
     def __init__(
         self,
@@ -49,9 +49,9 @@ class RecordByRecord(Generic[K, V]):
         self._key = key
         self._value = value
         self._topics = topics
-        """The topics (bare names) whose partitions its records are in."""
+        """The topics (bare names) in whose partitions the records are."""
         self._rekeyed = rekeyed
-        """Whether keys may have changed since, so that equal keys may be in different partitions."""
+        """Whether keys may have changed since then, so that equal keys may be in different partitions."""
 
     def __repr__(self) -> str:
         return f"<Stream {self._node.name}>"
@@ -89,9 +89,9 @@ class RecordByRecord(Generic[K, V]):
         rekeyed: bool = False,
         name: str | None = None,
     ) -> Stream[Any, Any]:
-        """The records as an operator of `penstock.topology` makes them; a serde that is not given stays.
+        """Process the records with an operator of `penstock.topology`; a serde not given stays.
 
-        ``rekeyed`` says that it changes keys, so that grouping or joining afterwards repartitions.
+        ``rekeyed`` says that the operator changes keys, so that later grouping or joining repartitions.
         """
         return self._then(
             "KSTREAM-TRANSFORM-",
@@ -105,11 +105,11 @@ class RecordByRecord(Generic[K, V]):
     # record by record
 
     def filter(self, predicate: Callable[[K, V], object], *, name: str | None = None) -> Stream[K, V]:
-        """The records for which ``predicate(key, value)`` is true."""
+        """Keep the records for which ``predicate(key, value)`` is true."""
         return self._then("KSTREAM-FILTER-", name, Filter(predicate), key=self._key, value=self._value)
 
     def filter_not(self, predicate: Callable[[K, V], object], *, name: str | None = None) -> Stream[K, V]:
-        """The records for which ``predicate(key, value)`` is false."""
+        """Keep the records for which ``predicate(key, value)`` is false."""
         operator = Filter(predicate, negate=True)
         return self._then("KSTREAM-FILTER-", name, operator, key=self._key, value=self._value)
 
@@ -121,8 +121,9 @@ class RecordByRecord(Generic[K, V]):
         value: Serde[V2] | None = None,
         name: str | None = None,
     ) -> Stream[K2, V2]:
-        """``function(key, value)`` gives the new key and value. Grouping or joining afterwards
-        repartitions.
+        """Replace key and value by those that ``function(key, value)`` returns.
+
+        Grouping or joining afterwards repartitions.
         """
         return self._then("KSTREAM-MAP-", name, MapRecord(function), key=key, value=value, rekeyed=True)
 
@@ -152,14 +153,14 @@ class RecordByRecord(Generic[K, V]):
         value: Serde[Any] | None = None,
         name: str | None = None,
     ) -> Stream[K, Any]:
-        """``function(value)``, or ``function(key, value)`` with ``with_key=True``, gives the new value."""
+        """Replace the value by ``function(value)``, or by ``function(key, value)`` with ``with_key=True``."""
         operator: Operator = MapValuesWithKey(function) if with_key else MapValues(function)
         return self._then("KSTREAM-MAPVALUES-", name, operator, key=self._key, value=value)
 
     def select_key(
         self, selector: Callable[[K, V], K2], *, key: Serde[K2] | None = None, name: str | None = None
     ) -> Stream[K2, V]:
-        """``selector(key, value)`` gives the new key. Grouping or joining afterwards repartitions."""
+        """Replace the key by ``selector(key, value)``. Grouping or joining afterwards repartitions."""
         operator = SelectKey(selector)
         return self._then("KSTREAM-KEY-SELECT-", name, operator, key=key, value=self._value, rekeyed=True)
 
@@ -171,7 +172,10 @@ class RecordByRecord(Generic[K, V]):
         value: Serde[V2] | None = None,
         name: str | None = None,
     ) -> Stream[K2, V2]:
-        """``function(key, value)`` gives any number of keys and values. Grouping afterwards repartitions."""
+        """Replace each record by the keys and values, any number, that ``function(key, value)`` returns.
+
+        Grouping or joining afterwards repartitions.
+        """
         return self._then("KSTREAM-FLATMAP-", name, FlatMap(function), key=key, value=value, rekeyed=True)
 
     @overload
@@ -200,28 +204,28 @@ class RecordByRecord(Generic[K, V]):
         value: Serde[Any] | None = None,
         name: str | None = None,
     ) -> Stream[K, Any]:
-        """``function(value)``, or ``function(key, value)`` with ``with_key=True``, gives any number of
-        values.
+        """Replace each value by any number of values.
+
+        ``function(value)`` returns them, or ``function(key, value)`` with ``with_key=True``.
         """
         operator = FlatMapValues(function, with_key)
         return self._then("KSTREAM-FLATMAPVALUES-", name, operator, key=self._key, value=value)
 
     def peek(self, action: Callable[[K, V], object], *, name: str | None = None) -> Stream[K, V]:
-        """Call ``action(key, value)`` for each record, and pass it on as it is. A batch that is retried calls
-        it again.
+        """Call ``action(key, value)`` for each record, and pass the record on unchanged.
+
+        A retried batch calls it again.
         """
         return self._then("KSTREAM-PEEK-", name, Peek(action), key=self._key, value=self._value)
 
     def foreach(self, action: Callable[[K, V], object], *, name: str | None = None) -> None:
-        """Call ``action(key, value)`` for each record, and end there. A batch that is retried calls it
-        again.
-        """
+        """Call ``action(key, value)`` for each record and end the stream. A retried batch calls it again."""
         self._then("KSTREAM-FOREACH-", name, Peek(action, last=True))
 
     # several streams
 
     def merge(self, *others: Stream[K, V], name: str | None = None) -> Stream[K, V]:
-        """The records of this stream and of others, as they come."""
+        """Merge the records of this stream and of others, in the order of arrival."""
         streams = (self, *others)
         node = self._builder.processor(
             self._builder.name(name, "KSTREAM-MERGE-"), PassThrough(), [stream._node for stream in streams]
@@ -241,10 +245,10 @@ class RecordByRecord(Generic[K, V]):
         default: str | None = None,
         name: str | None = None,
     ) -> dict[str, Stream[K, V]]:
-        """Each record to the first branch whose predicate ``(key, value)`` is true.
+        """Send each record to the first branch whose predicate ``(key, value)`` is true.
 
-        What fits none goes to the branch ``default``, if one is named, or nowhere. Gives the streams by their
-        names.
+        A record that matches no branch goes to the branch ``default`` if one is named, and is dropped
+        otherwise. Returns the streams by name.
 
             >>> from penstock.streams import App, json, string
             >>> app = App("orders", key=string, value=json)
@@ -270,5 +274,5 @@ class RecordByRecord(Generic[K, V]):
 
 
 def _shared(serdes: list[Serde[Any] | None]) -> Serde[Any] | None:
-    """The serde that all have, or none."""
+    """The serde that all streams share, or None."""
     return serdes[0] if all(serde is serdes[0] for serde in serdes) else None

@@ -1,6 +1,6 @@
 """Serdes by the names that users know: ``from penstock.streams import serdes``, ``serdes.string``.
 
-What they do stands in `penstock.topology.serdes`.
+They are defined in `penstock.topology.serdes`.
 """
 
 from penstock.topology.serdes import (

@@ -1,8 +1,8 @@
-"""Definitions of stores, for processors: ``stream.process(…, stores=[key_value_store("seen", …)])``.
+"""Store definitions for processors: ``stream.process(…, stores=[key_value_store("seen", …)])``.
 
-Each gives a definition; the store itself, which ``self.context.store(name)`` hands to a processor, is a
-`KeyValueStore`, `WindowStore`, `SessionStore` or `VersionedStore`. Serdes that are not given are the
-application's. ``logged=False`` leaves out the changelog topic: then the store is lost with the checkpoint.
+Each function returns a definition. A processor gets the store itself from ``self.context.store(name)``: a
+`KeyValueStore`, `WindowStore`, `SessionStore` or `VersionedStore`. Serdes that are not given default to the
+application's. ``logged=False`` omits the changelog topic; such a store is lost together with the checkpoint.
 """
 
 from __future__ import annotations
@@ -42,8 +42,9 @@ def key_value_store(
     ttl: Duration | None = None,
     logged: bool = True,
 ) -> KeyValueSpec:
-    """The latest value of each key. With ``ttl`` it is gone when stream time is that much past its
-    timestamp.
+    """Define a store of the latest value of each key.
+
+    With ``ttl`` a value expires once stream time has passed its timestamp by that much.
     """
     return KeyValueSpec(
         name=name,
@@ -64,8 +65,9 @@ def window_store(
     duplicates: bool = False,
     logged: bool = True,
 ) -> WindowSpec:
-    """Values by key and start of window, for as long as ``retention``; several a window with
-    ``duplicates``.
+    """Define a store of values by key and window start, kept for ``retention``.
+
+    With ``duplicates`` a key may have several values per window.
     """
     return WindowSpec(
         name=name,
@@ -86,7 +88,7 @@ def session_store(
     value: Serde[Any] | None = None,
     logged: bool = True,
 ) -> SessionSpec:
-    """Values by key and session, for as long as ``retention``."""
+    """Define a store of values by key and session, kept for ``retention``."""
     return SessionSpec(
         name=name,
         key=key or NO_SERDE,
@@ -104,7 +106,7 @@ def versioned_store(
     value: Serde[Any] | None = None,
     logged: bool = True,
 ) -> VersionedSpec:
-    """All values of each key by their timestamps, for as long as ``history`` (KIP-889)."""
+    """Define a store of all values of each key by timestamp, kept for ``history`` (KIP-889)."""
     return VersionedSpec(
         name=name,
         key=key or NO_SERDE,

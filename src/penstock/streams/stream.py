@@ -1,4 +1,4 @@
-"""Streams: records as they come, each a fact of its own."""
+"""Streams: sequences of records, each of which is an independent fact."""
 
 from __future__ import annotations
 
@@ -31,9 +31,10 @@ VO = TypeVar("VO")
 class Stream(RecordByRecord[K, V]):
     """A stream of records with keys K and values V; either may be None in a record.
 
-    Made by `App.stream`, by operations on a stream, or from a table. Operations make new streams and change
-    none: one stream may be used several times. ``name`` names an operation's node (and what is derived from
-    it); without a name it is numbered as Kafka Streams numbers it.
+    `App.stream`, operations on a stream, and `Table.to_stream` create streams. An operation returns a new
+    stream and leaves its input unchanged, so a stream may be used several times. ``name`` names an
+    operation's node, and whatever is derived from it; without a name the node gets the number that Kafka
+    Streams would give it.
 
         >>> from penstock.streams import App, TopologyTest, string, long
         >>> app = App("wordcount", key=string, value=string)
@@ -51,8 +52,9 @@ class Stream(RecordByRecord[K, V]):
     def group_by_key(
         self, *, key: Serde[K] | None = None, value: Serde[V] | None = None, name: str | None = None
     ) -> grouped.GroupedStream[K, V]:
-        """Group by the key as it is. Repartitions only where the key may have changed; ``name`` names that
-        topic.
+        """Group by the key as it is.
+
+        The records are repartitioned, through a topic that ``name`` names, only if keys may have changed.
         """
         return grouped.GroupedStream(self._with(key, value), self._rekeyed, name)
 
@@ -69,7 +71,7 @@ class Stream(RecordByRecord[K, V]):
         return grouped.GroupedStream(selected._with(key, value), True, name)
 
     def _with(self, key: Serde[Any] | None, value: Serde[Any] | None) -> Stream[K, V]:
-        """The same stream under other serdes."""
+        """Return the same stream with other serdes."""
         return Stream(
             self._builder,
             self._node,
@@ -124,22 +126,25 @@ class Stream(RecordByRecord[K, V]):
         joiner: Callable[..., Any],
         **how: Any,
     ) -> Stream[K, Any]:
-        """Join with a stream, a table or a global table; ``joiner(value, other_value)``, or with
-        ``with_key=True`` ``joiner(key, value, other_value)``. ``value`` is the result's serde.
+        """Join with a stream, a table or a global table.
 
-        **Stream**: pairs of records with one key at most ``within`` apart; ``before`` and ``after`` say
-        otherwise how much earlier and later the other's may be. A pair has the greater timestamp. ``grace``
-        is how much later than that a record may come.
+        ``joiner(value, other_value)`` computes the result, or ``joiner(key, value, other_value)`` with
+        ``with_key=True``. ``value`` is the result's serde.
 
-        **Table**: each record with the row of its key, if there is one, at the record's timestamp. Changes
-        of the table send nothing. Where the table is versioned, it is the row that was valid then; ``grace``
-        makes records wait for that much of stream time, for the table to catch up (KIP-923).
+        **Stream**: pairs of records with equal keys whose timestamps are at most ``within`` apart; ``before``
+        and ``after`` override how much earlier and later the other record may be. A pair has the greater of
+        the two timestamps. ``grace`` is how much later than that a record may still arrive.
 
-        **Global table**: each record with the row whose key is ``on(key, value)``.
+        **Table**: each record joins the row of its key, if there is one, and the result has the record's
+        timestamp. Changes of the table produce no results. With a versioned table, the record joins the row
+        that was valid at its timestamp; ``grace`` then delays records by that much stream time, so that the
+        table can catch up (KIP-923).
 
-        Equal keys must share a partition number, so a stream whose keys changed is repartitioned first, and
-        topics that differ in their number of partitions are refused (CoPartitioningError); global tables
-        need neither. Records with a null key or value are dropped.
+        **Global table**: each record joins the row whose key is ``on(key, value)``.
+
+        Equal keys must be in partitions of the same number. Therefore a stream whose keys changed is
+        repartitioned first, and topics that differ in their number of partitions raise CoPartitioningError;
+        neither applies to global tables. Records with a null key or value are dropped.
         """
         return self._joined(other, joiner, False, False, **how)
 
@@ -186,8 +191,10 @@ class Stream(RecordByRecord[K, V]):
         joiner: Callable[..., Any],
         **how: Any,
     ) -> Stream[K, Any]:
-        """Like `join`, but a record that meets nothing has a result too, with None for the other value: at
-        once with a table, and with a stream when its window closes. One with a null key meets nothing.
+        """Join as `join` does, but also send unmatched records, with None as the other value.
+
+        With a table such a result is sent immediately, and with a stream when the record's window closes. A
+        record with a null key never has a match.
         """
         return self._joined(other, joiner, True, False, **how)
 
@@ -205,7 +212,7 @@ class Stream(RecordByRecord[K, V]):
         store: str | None = None,
         name: str | None = None,
     ) -> Stream[K, V2]:
-        """Like `left_join` with a stream, for the records of both."""
+        """Join two streams as `left_join` does, but keep the unmatched records of both."""
         if not isinstance(other, Stream):
             raise TopologyError(f"an outer join is between two streams, or two tables; found {other!r}")
         return self._joined(
@@ -281,11 +288,12 @@ class Stream(RecordByRecord[K, V]):
         value: Serde[V2] | None = None,
         name: str | None = None,
     ) -> Stream[K2, V2]:
-        """Give each record to a `Processor`, made anew by ``processor()`` for each task.
+        """Process each record with a `Processor`, which ``processor()`` creates for each task.
 
-        ``stores`` are those that it uses: definitions (`key_value_store`, …) or names of stores of this
-        application, to share them. ``timers=True`` lets it set timers. ``key`` and ``value`` are the serdes
-        of what it forwards. Grouping or joining afterwards repartitions.
+        ``stores`` lists the stores that the processor uses: definitions (`key_value_store`, …) or, to share
+        them, the names of stores of this application. ``timers=True`` lets the processor set timers. ``key``
+        and ``value`` are the serdes of the records that it forwards. Grouping or joining afterwards
+        repartitions.
         """
         return self._process(
             "KSTREAM-PROCESSOR-", processor, stores, timers, key, value, name, fixed_key=False
@@ -300,8 +308,9 @@ class Stream(RecordByRecord[K, V]):
         value: Serde[V2] | None = None,
         name: str | None = None,
     ) -> Stream[K, V2]:
-        """The same for processors that keep the key as it is: an error otherwise. So nothing is
-        repartitioned.
+        """Process each record as `process` does, with a processor that must keep the record's key.
+
+        Forwarding another key is an error. Grouping or joining afterwards therefore needs no repartitioning.
         """
         return self._process(
             "KSTREAM-PROCESSVALUES-", processor, stores, timers, self._key, value, name, fixed_key=True
@@ -352,10 +361,10 @@ class Stream(RecordByRecord[K, V]):
         partitioner: Partitioner | None = None,
         name: str | None = None,
     ) -> None:
-        """Write to a topic, or to the one that ``topic(key, value, record)`` names for each record.
+        """Write the records to a topic, or to the topic that ``topic(key, value, record)`` returns.
 
-        Partitions are Kafka's (murmur2 of the key's bytes; of the inner key where it is windowed), or those
-        of ``partitioner(topic, key, value, partitions)``.
+        Kafka's partitioner chooses the partition (murmur2 of the key's bytes, or of the inner key of a
+        windowed key), unless ``partitioner(topic, key, value, partitions)`` does.
         """
         where = f"to({topic!r})" if isinstance(topic, str) else "to(…)"
         key_serde = self._builder.key_serde(key or self._key, where)
@@ -372,10 +381,10 @@ class Stream(RecordByRecord[K, V]):
         value: Serde[V] | None = None,
         name: str | None = None,
     ) -> Stream[K, V]:
-        """Send the records through a topic of the application, ``<app>-<name>-repartition``, by their keys.
+        """Send the records by key through a topic of the application, ``<app>-<name>-repartition``.
 
-        Records with a null key are dropped. ``partitions`` None: as many as the greatest of the topics above
-        it.
+        Records with a null key are dropped. ``partitions`` None: the greatest number of partitions among the
+        upstream topics.
         """
         if partitions is not None and partitions < 1:
             raise TopologyError(f"a repartition topic has at least one partition, not {partitions}")
@@ -403,7 +412,7 @@ class Stream(RecordByRecord[K, V]):
         partitioner: Partitioner | None = None,
         named: bool = False,
     ) -> Stream[K, V]:
-        """The same records behind the repartition topic ``<base>-repartition``."""
+        """Return the same records behind the repartition topic ``<base>-repartition``."""
         key_serde = self._builder.key_serde(key or self._key, where)
         value_serde = self._builder.value_serde(value or self._value, where)
         source = self._builder.repartition(
@@ -428,9 +437,9 @@ class Stream(RecordByRecord[K, V]):
         logged: bool = True,
         name: str | None = None,
     ) -> table.Table[K, V]:
-        """Take the records as updates of a table: the value replaces the key's last one, None deletes it.
+        """Read the records as updates of a table: a value replaces the key's last one, None deletes it.
 
-        Records with a null key are dropped. Repartitions where the key may have changed.
+        Records with a null key are dropped. The records are repartitioned if the key may have changed.
         """
         node_name = self._builder.name(name, "KSTREAM-TOTABLE-")
         store_name = self._builder.store_name(store, "KSTREAM-TOTABLE-")
@@ -464,23 +473,24 @@ class Stream(RecordByRecord[K, V]):
         shuffle_partitions: int | None = None,
         options: Mapping[str, str] | None = None,
     ) -> DataFrame:
-        """Its records as a streaming DataFrame of ``key``, ``value`` and ``timestamp``.
+        """Return the records as a streaming DataFrame of ``key``, ``value`` and ``timestamp``.
 
-        Its query computes all that it takes, from topics and by itself: it has its own checkpoint, takes no
-        part in the application's group, and writes to none of its topics. The serdes decide the types: text
-        and numbers are such, windowed keys are a struct of key, start and end, JSON is text or, with
-        ``schema`` (as Spark writes one: ``"user STRING, sum DOUBLE"``), a struct, and all else is binary.
+        The DataFrame's query computes all results itself, directly from topics: it has its own checkpoint,
+        does not join the application's consumer group, and writes to none of its topics. The serdes determine
+        the column types: text and number serdes give text and number columns, and windowed keys give a struct
+        of key, start and end. JSON gives text or, with ``schema`` (in Spark's notation: ``"user STRING, sum
+        DOUBLE"``), a struct. All other serdes give binary columns.
 
         Args:
-            spark: the session; None: a local one. The DataFrame has a session of its own beside it, with the
+            spark: the session; None: a local session. The DataFrame gets its own session beside it, with the
                 settings that its state needs.
-            starting_offsets: where it begins to read, as the source's ``startingOffsets``.
-            shuffle_partitions: how many Spark tasks work on state at the same time; None: one for each core.
-            options: of the ``penstock`` source.
+            starting_offsets: where the query begins to read, as in the source's ``startingOffsets``.
+            shuffle_partitions: how many Spark tasks work on state at the same time; None: one per core.
+            options: options of the ``penstock`` source.
 
-        Raises NeedsRunningApp where records come through a topic that only the running application writes:
-        behind a stage with state that changes their keys. Raises TopologyError, SerdeError, MissingTopics,
-        CoPartitioningError, ConfigError.
+        Raises NeedsRunningApp if records pass through a topic that only the running application writes, that
+        is, if the stream is behind a stateful stage that changes keys. Raises TopologyError, SerdeError,
+        MissingTopics, CoPartitioningError, ConfigError.
         """
         return stage_as_frame(
             self._builder,

@@ -1,4 +1,4 @@
-"""Suppress as users write it: ``table.suppress(until_window_closes())``."""
+"""Suppression as users write it: ``table.suppress(until_window_closes())``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from penstock.topology.suppress import BufferLimit
 
 @dataclass(frozen=True, slots=True)
 class Suppressed:
-    """What a table holds back: until a time limit, or (``wait_ms`` None) until its windows close."""
+    """How a table holds back updates: for ``wait_ms``, or until its windows close if ``wait_ms`` is None."""
 
     wait_ms: int | None
     limit: BufferLimit
@@ -20,8 +20,8 @@ class Suppressed:
 def until_window_closes(*, max_rows: int | None = None, max_bytes: int | None = None) -> Suppressed:
     """Send each window's row once, when it is final.
 
-    What waits is kept in a store. A limit (for each task) stops the application when it is passed: sending
-    early would send what is not final.
+    A store buffers the rows until then. Exceeding a limit, which applies per task, stops the application,
+    because sending early would send rows that are not final.
     """
     return Suppressed(None, BufferLimit(max_rows, max_bytes, "stop"))
 
@@ -33,8 +33,9 @@ def until_time_limit(
     max_bytes: int | None = None,
     when_full: Literal["emit", "stop"] = "emit",
 ) -> Suppressed:
-    """Send at most one update of a key within ``wait``: the last one, ``wait`` after the first.
+    """Send at most one update of a key per ``wait``: the last one, ``wait`` after the first.
 
-    Beyond a limit (for each task) the oldest go early, or the application stops.
+    If a limit, which applies per task, is exceeded, the oldest updates are sent early or the application
+    stops, as ``when_full`` says.
     """
     return Suppressed(duration_ms(wait, "wait"), BufferLimit(max_rows, max_bytes, when_full))

@@ -1,4 +1,4 @@
-"""Tables: the latest value of each key, kept up by a stream of changes."""
+"""Tables: the latest value of each key, kept up to date by a stream of changes."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ VO = TypeVar("VO")
 
 
 class Table(Generic[K, V]):
-    """The latest value of each key. A record replaces its key's value; one with the value None deletes the
-    key.
+    """The latest value of each key.
 
-    Made by `App.table`, `Stream.to_table`, by aggregating, or from another table. A table is kept in a store
-    where it is named (``store=…``, which also lets it be queried) or where something reads it (a join, a
-    grouping); otherwise its changes just pass through.
+    A record replaces its key's value; a record with the value None deletes the key. `App.table`,
+    `Stream.to_table`, aggregations, and operations on other tables create tables. A table is kept in a store
+    if the store is named (``store=…``, which also makes it queryable) or if an operation reads it (a join, a
+    grouping). Otherwise its changes only pass through.
 
         >>> from penstock.streams import App, TopologyTest, string
         >>> app = App("profiles", key=string, value=string)
@@ -73,7 +73,7 @@ class Table(Generic[K, V]):
         self._node = node
         self._operator = operator
         self._spec = spec
-        """The store that it has, or will have once something needs it; None: computed from the parent."""
+        """The store's definition; the store is added once it is needed. None: computed from the parent."""
         self._key = key
         self._value = value
         self._topics = topics
@@ -86,7 +86,7 @@ class Table(Generic[K, V]):
 
     @property
     def store_name(self) -> str | None:
-        """The name of the store that keeps the table; None where nothing does (yet)."""
+        """The name of the store that keeps the table; None while no store does."""
         return self._operator.stored
 
     def _store(self) -> None:
@@ -98,9 +98,7 @@ class Table(Generic[K, V]):
         self._operator.stored = self._spec.name
 
     def _readable(self) -> tuple[str, ...]:
-        """See to it that `TableOperator.view` works; gives the stores that its reader must be connected
-        to.
-        """
+        """Make `TableOperator.view` work, and return the stores that its reader must be connected to."""
         if self._operator.stored is None:
             if self._spec is not None:
                 self._store()
@@ -110,9 +108,9 @@ class Table(Generic[K, V]):
         return self._operator.view_stores()
 
     def _send_old_values(self, *, store: bool = True) -> bool:
-        """Have the changes carry old values, here and as far up as that takes; gives whether they do now.
+        """Make changes carry old values, here and as far upstream as necessary; return whether they now do.
 
-        With ``store=False`` only where that needs no table to be stored that isn't so far.
+        With ``store=False``, do so only if it requires no additional store.
         """
         if not self._operator.sends_old:
             if self._operator.stored is not None:
@@ -136,7 +134,7 @@ class Table(Generic[K, V]):
         store: str | None,
         value: Serde[Any] | None,
     ) -> Table[K, Any]:
-        """A table whose rows are computed from this one's."""
+        """Return a table whose rows are computed from this table's rows."""
         spec: StoreSpec | None = None
         node_name = self._builder.name(name, prefix)
         if store is not None:
@@ -161,20 +159,21 @@ class Table(Generic[K, V]):
     def filter(
         self, predicate: Callable[[K, V], object], *, store: str | None = None, name: str | None = None
     ) -> Table[K, V]:
-        """The rows for which ``predicate(key, value)`` is true. A row for which that ends becomes a
-        tombstone.
+        """Keep the rows for which ``predicate(key, value)`` is true.
+
+        A row that stops matching becomes a tombstone.
         """
         return self._filtered(FilterTable(None, self._operator, predicate), store, name)
 
     def filter_not(
         self, predicate: Callable[[K, V], object], *, store: str | None = None, name: str | None = None
     ) -> Table[K, V]:
-        """The rows for which ``predicate(key, value)`` is false."""
+        """Keep the rows for which ``predicate(key, value)`` is false."""
         return self._filtered(FilterTable(None, self._operator, predicate, negate=True), store, name)
 
     def _filtered(self, operator: FilterTable, store: str | None, name: str | None) -> Table[K, V]:
-        # Where this table knows its old values, so does the filter, and it sends no tombstones of what was
-        # not there.
+        # If this table knows its old values, so does the filter, and it sends no tombstones for rows that it
+        # never sent.
         operator.sends_old = self._send_old_values(store=False)
         return self._derived("KTABLE-FILTER-", name, operator, store, self._value)
 
@@ -207,11 +206,10 @@ class Table(Generic[K, V]):
         store: str | None = None,
         name: str | None = None,
     ) -> Table[K, Any]:
-        """``function(value)``, or ``function(key, value)`` with ``with_key=True``, of each row; never of a
-        tombstone.
+        """Replace values by ``function(value)``, or by ``function(key, value)`` with ``with_key=True``.
 
-        It may be called again for a row to find out its old value, so it should give the same result each
-        time.
+        The function is not called for tombstones. It may be called again for a row to recompute its old
+        value, so it must be deterministic.
         """
         compute = function if with_key else (lambda key, old: function(old))
         operator = MapTableValues(None, self._operator, compute)
@@ -224,8 +222,9 @@ class Table(Generic[K, V]):
         key: Serde[K2] | None = None,
         name: str | None = None,
     ) -> stream.Stream[Any, V]:
-        """Its changes: each new value, None where a key was deleted. ``selector(key, value)`` may give
-        another key.
+        """Return the table's changes as a stream: each new value, or None for a deleted key.
+
+        ``selector(key, value)`` may choose another key.
         """
         node = self._builder.processor(
             self._builder.name(name, "KTABLE-TOSTREAM-"), TableToStream(), [self._node]
@@ -243,11 +242,10 @@ class Table(Generic[K, V]):
         value: Serde[V2] | None = None,
         name: str | None = None,
     ) -> grouped.GroupedTable[K2, V2]:
-        """Group the rows: ``selector(key, value)`` gives the group's key and the value to aggregate.
+        """Group the rows: ``selector(key, value)`` returns the group's key and the value to aggregate.
 
-        A change takes the row's old value out of its old group and puts the new one into its new group,
-        through a repartition topic that ``name`` names. So the selector must give the same result for the
-        same row each time.
+        A change removes the row's old value from its old group and adds the new value to its new group,
+        through a repartition topic that ``name`` names. The selector must therefore be deterministic.
         """
         node_name = self._builder.name(name, "KTABLE-SELECT-")
         self._send_old_values()
@@ -272,11 +270,11 @@ class Table(Generic[K, V]):
         store: str | None = None,
         name: str | None = None,
     ) -> Table[K, V2]:
-        """The rows that both tables have, as ``joiner(value, other_value)``.
+        """Join the rows that both tables have with ``joiner(value, other_value)``.
 
-        By the key, or by the foreign key ``on(key, value)``, the key of the other table (KIP-213; None: no
-        row). The result has the greater timestamp of the two rows, or that of the change that made it where
-        it is by a foreign key. ``value`` is the result's serde.
+        Rows join by key, or with ``on`` by the foreign key ``on(key, value)``, which is a key of the other
+        table (KIP-213; None: no match). The result has the greater timestamp of the two rows; in a
+        foreign-key join it has the timestamp of the change that produced it. ``value`` is the result's serde.
         """
         if on is not None:
             return joins.join_foreign_key(
@@ -294,7 +292,7 @@ class Table(Generic[K, V]):
         store: str | None = None,
         name: str | None = None,
     ) -> Table[K, V2]:
-        """All rows of this table; where the other has none, ``joiner(value, None)``."""
+        """Join all rows of this table; a row without a match gives ``joiner(value, None)``."""
         if on is not None:
             return joins.join_foreign_key(
                 self, other, on, joiner, outer=True, value=value, store=store, name=name
@@ -310,7 +308,7 @@ class Table(Generic[K, V]):
         store: str | None = None,
         name: str | None = None,
     ) -> Table[K, V2]:
-        """The rows that either table has; the value of one that has none is None."""
+        """Join the rows that either table has, with None for the value of a table that has no row."""
         return self._joined(other, joiner, True, True, value, store, name)
 
     def _joined(
@@ -340,8 +338,8 @@ class Table(Generic[K, V]):
     def suppress(self, until: Suppressed, *, name: str | None = None) -> Table[K, V]:
         """Hold back updates: `until_window_closes`, or `until_time_limit` (KIP-328).
 
-        Time is stream time, which passes with the records; so the last rows wait until records come.
-        ``name`` names the store of what waits, ``<name>-store``.
+        Time here is stream time, which only records advance, so the last rows wait until more records arrive.
+        The buffer's store is named ``<name>-store``.
         """
         if isinstance(self._spec, VersionedSpec):
             raise TopologyError(f"suppress holds back rows, so {self!r} can't be versioned")
@@ -383,23 +381,24 @@ class Table(Generic[K, V]):
         shuffle_partitions: int | None = None,
         options: Mapping[str, str] | None = None,
     ) -> DataFrame:
-        """Its changes as a streaming DataFrame of ``key``, ``value`` and ``timestamp``.
+        """Return the changes as a streaming DataFrame of ``key``, ``value`` and ``timestamp``.
 
-        Its query computes all that it takes, from topics and by itself: it has its own checkpoint, takes no
-        part in the application's group, and writes to none of its topics. The serdes decide the types: text
-        and numbers are such, windowed keys are a struct of key, start and end, JSON is text or, with
-        ``schema`` (as Spark writes one: ``"user STRING, sum DOUBLE"``), a struct, and all else is binary.
+        The DataFrame's query computes all results itself, directly from topics: it has its own checkpoint,
+        does not join the application's consumer group, and writes to none of its topics. The serdes determine
+        the column types: text and number serdes give text and number columns, and windowed keys give a struct
+        of key, start and end. JSON gives text or, with ``schema`` (in Spark's notation: ``"user STRING, sum
+        DOUBLE"``), a struct. All other serdes give binary columns.
 
         Args:
-            spark: the session; None: a local one. The DataFrame has a session of its own beside it, with the
+            spark: the session; None: a local session. The DataFrame gets its own session beside it, with the
                 settings that its state needs.
-            starting_offsets: where it begins to read, as the source's ``startingOffsets``.
-            shuffle_partitions: how many Spark tasks work on state at the same time; None: one for each core.
-            options: of the ``penstock`` source.
+            starting_offsets: where the query begins to read, as in the source's ``startingOffsets``.
+            shuffle_partitions: how many Spark tasks work on state at the same time; None: one per core.
+            options: options of the ``penstock`` source.
 
-        Raises NeedsRunningApp where records come through a topic that only the running application writes:
-        behind a stage with state that changes their keys. Raises TopologyError, SerdeError, MissingTopics,
-        CoPartitioningError, ConfigError.
+        Raises NeedsRunningApp if records pass through a topic that only the running application writes, that
+        is, if the table is behind a stateful stage that changes keys. Raises TopologyError, SerdeError,
+        MissingTopics, CoPartitioningError, ConfigError.
         """
         return stage_as_frame(
             self._builder,
@@ -417,7 +416,7 @@ class Table(Generic[K, V]):
 
 
 def _final_after_ms(table: Table[Any, Any]) -> int:
-    """How long after their ends the windows of a table are final. Raises TopologyError if it has none."""
+    """How long after its end a window of the table is final. Raises TopologyError without windows."""
     found: Table[Any, Any] | None = table
     while found is not None:
         if isinstance(found._operator, WindowedTable):
@@ -427,7 +426,7 @@ def _final_after_ms(table: Table[Any, Any]) -> int:
 
 
 class JoinedTable(Table[K, V]):
-    """A table joined of two by their keys: what it needs, it needs of both."""
+    """A join of two tables by key. It passes its requirements (stores, old values) on to both tables."""
 
     def __init__(
         self,
@@ -459,11 +458,11 @@ class JoinedTable(Table[K, V]):
 
 
 class GlobalTable(Generic[K, V]):
-    """A topic that every worker holds as a whole: a stream may look up any of its keys, whatever the
-    partitions are.
+    """A topic that every worker holds in full, so that a stream can look up any key in any partition.
 
-    Made by `App.global_table`. A record replaces its key's value, a null value deletes it, a null key is left
-    out. At the start it is read up to its end before the first record is processed.
+    `App.global_table` creates it. A record replaces its key's value, a null value deletes the key, and a
+    record with a null key is ignored. At startup the topic is read to its end before the first record is
+    processed.
     """
 
     def __init__(self, builder: Builder, store: str, key: Serde[K], value: Serde[V]) -> None:
@@ -486,7 +485,7 @@ def source_table(
     topics: frozenset[str],
     stored: bool,
 ) -> Table[Any, Any]:
-    """The table of a topic."""
+    """Create the table of a topic."""
     if spec.name in builder.topology.stores:
         raise TopologyError(f"two stores are named {spec.name}: give one of them another name")
     operator = TableSource(None)

@@ -1,4 +1,4 @@
-"""TopologyTest: an application in milliseconds, without a broker and without Spark."""
+"""TopologyTest: runs an application in milliseconds, without a broker and without Spark."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ from penstock.topology.task import Task
 
 
 class TopologyTest:
-    """Feed records to an application, let time pass, read what it writes and keeps.
+    """A test driver: it feeds records to an application, advances time, and reads its outputs and stores.
 
-    It drives the same tasks that run on Spark, record by record: each record, and what it causes behind
-    repartition topics, is done with before the next. Every result can be read; on Spark too each update is
-    written.
+    It drives the same tasks that run on Spark, record by record. Each record, together with everything that
+    it causes behind repartition topics, is finished before the next one starts. Every result can be read;
+    Spark too writes each update.
 
     Args:
-        app: the application, complete.
-        partitions: how many partitions the topics have: one number for all, or by topic (others have 1).
-        start: the time of day to begin with, and the timestamp of records that are piped without one.
+        app: the application, with all operations added.
+        partitions: the number of partitions of the topics: one number for all, or a mapping by topic (topics
+            that it does not list have 1).
+        start: the initial time of day, and the timestamp of records that are piped without one.
 
     >>> from penstock.streams import App, TopologyTest, string, long
     >>> app = App("clicks", key=string, value=long)
@@ -81,8 +82,9 @@ class TopologyTest:
     def input(
         self, topic: str, *, key: Serde[Any] | None = None, value: Serde[Any] | None = None
     ) -> InputTopic:
-        """A topic to write to. Serdes are those of its source, unless given. Raises TopologyError if nobody
-        reads it.
+        """Return a topic to write to. Serdes default to those of the topic's source.
+
+        Raises TopologyError if no stream or table reads the topic.
         """
         if topic in self._topology.globals:
             spec = self._topology.globals[topic].store
@@ -95,7 +97,7 @@ class TopologyTest:
     def output(
         self, topic: str, *, key: Serde[Any] | None = None, value: Serde[Any] | None = None
     ) -> OutputTopic:
-        """A topic to read what was written there. Serdes are those of its sink, unless given; else bytes."""
+        """Return a topic to read from. Serdes default to those of its sink, or else records are bytes."""
         for node in self._topology.nodes.values():
             if not isinstance(node, Sink) or not isinstance(node.topic, str):
                 continue
@@ -104,7 +106,7 @@ class TopologyTest:
         return OutputTopic(self._written.setdefault(topic, deque()), key, value)
 
     def store(self, name: str, partition: int | None = None) -> Any:
-        """The store of this name: of one partition, which may be left out where there is only one."""
+        """Return the store of this name. ``partition`` may be omitted if the store has only one."""
         if name in self._global_stores:
             return self._global_stores[name]
         found = {
@@ -125,12 +127,12 @@ class TopologyTest:
         return self._wall_clock_ms
 
     def advance_time(self, by: Duration) -> None:
-        """Let the time of day pass: timers on it fire."""
+        """Advance the time of day, which fires wall-clock timers."""
         self._wall_clock_ms += duration_ms(by)
         self._tick(None)
 
     def advance_stream_time(self, to: Time) -> None:
-        """Let stream time pass in every task, without a record: windows close, timers on it fire."""
+        """Advance stream time in every task without a record: windows close, and stream-time timers fire."""
         self._tick(time_ms(to))
 
     def _tick(self, stream_time_ms: int | None) -> None:
@@ -210,9 +212,7 @@ class InputTopic:
         headers: Headers = NO_HEADERS,
         partition: int | None = None,
     ) -> None:
-        """Have the application process one record. Raises RecordFailed where it fails and the policy is to
-        stop.
-        """
+        """Let the application process one record. Raises RecordFailed if it fails and the policy stops."""
         self.pipe_bytes(
             None if key is None else self._key.serialize(key) if self._key else key,
             None if value is None else self._value.serialize(value) if self._value else value,
@@ -230,13 +230,13 @@ class InputTopic:
         headers: Headers = NO_HEADERS,
         partition: int | None = None,
     ) -> None:
-        """The same with bytes, which may be such as no serde writes."""
+        """Let the application process one record of raw bytes, which need not be valid for any serde."""
         timestamp_ms = self._test.now_ms if timestamp is None else time_ms(timestamp)
         self._test._pipe(self._topic, partition, key, value, timestamp_ms, headers)
 
 
 class OutputTopic:
-    """A topic that the application writes. Reading takes records off its beginning."""
+    """A topic that the application writes. Reading removes records from the front."""
 
     def __init__(self, records: deque[Output], key: Serde[Any] | None, value: Serde[Any] | None) -> None:
         self._records = records
@@ -244,29 +244,29 @@ class OutputTopic:
         self._value = value
 
     def __len__(self) -> int:
-        """How many records have not been read."""
+        """The number of unread records."""
         return len(self._records)
 
     def read(self) -> Record[Any, Any] | None:
-        """The next record, or None."""
+        """Return the next record, or None."""
         if not self._records:
             return None
         _, _, key, value, timestamp_ms, headers = self._records.popleft()
         return Record(_read(self._key, key), _read(self._value, value), timestamp_ms, headers)
 
     def read_all(self) -> list[Record[Any, Any]]:
-        """All records that have not been read."""
+        """Return all unread records."""
         found = []
         while (record := self.read()) is not None:
             found.append(record)
         return found
 
     def read_values(self) -> list[tuple[Any, Any]]:
-        """Key and value of all records that have not been read."""
+        """Return key and value of all unread records."""
         return [(record.key, record.value) for record in self.read_all()]
 
     def read_table(self) -> dict[Any, Any]:
-        """The last value of each key among the records that have not been read; deleted keys are left out."""
+        """Return the last value of each key among the unread records, without deleted keys."""
         table: dict[Any, Any] = {}
         for record in self.read_all():
             if record.value is None:

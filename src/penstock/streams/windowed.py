@@ -1,4 +1,4 @@
-"""Grouped streams in windows: aggregates by key and window."""
+"""Windowed grouped streams: aggregates by key and window."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ Emit: TypeAlias = Literal["on_update", "on_close"]
 
 
 class WindowedStream(Generic[K, V]):
-    """Records by key and window, to be aggregated. Made by `GroupedStream.windowed_by`.
+    """Records by key and window, ready for aggregation. `GroupedStream.windowed_by` creates it.
 
-    Each aggregate is a table whose keys are `Windowed`: ``key`` and ``window``. Records whose key or value is
-    None are dropped, and so are those whose windows have closed: stream time has passed their end and the
-    grace. A window is kept for ``retention``, at least as long as it is open.
+    Each aggregate is a table whose keys are `Windowed`: ``key`` and ``window``. A record is dropped if its
+    key or value is None, or if its windows have closed: stream time has passed their end plus the grace. A
+    window is kept for ``retention``, which is at least as long as it is open.
 
         >>> from penstock.streams import App, TopologyTest, string, tumbling
         >>> app = App("clicks", key=string, value=string)
@@ -134,7 +134,7 @@ class WindowedStream(Generic[K, V]):
         logged: bool = True,
         name: str | None = None,
     ) -> table.Table[Windowed[K], int]:
-        """How many records each window has, as a 64-bit integer."""
+        """Count the records of each window, as a 64-bit integer."""
         return self._aggregated(
             lambda: 0,
             lambda key, value, total: total + 1,
@@ -157,9 +157,9 @@ class WindowedStream(Generic[K, V]):
         logged: bool = True,
         name: str | None = None,
     ) -> table.Table[Windowed[K], V]:
-        """``reducer(aggregate, value)`` for each value but a window's first, which is its first aggregate.
+        """Combine each window's values with ``reducer(aggregate, value)``, starting from the first value.
 
-        Where sessions grow together the aggregate of the later one is the value.
+        When two sessions merge, the later session's aggregate is passed as the value.
         """
 
         def merge(key: Any, one: Any, other: Any) -> Any:
@@ -189,10 +189,11 @@ class WindowedStream(Generic[K, V]):
         logged: bool = True,
         name: str | None = None,
     ) -> table.Table[Windowed[K], A]:
-        """``aggregator(key, value, aggregate)`` for each record of a window, from ``initializer()``.
+        """Fold each record into its window's aggregate with ``aggregator(key, value, aggregate)``.
 
-        ``merger(key, aggregate, other)`` puts two sessions together; only sessions need it. A record of a
-        session begins with ``initializer()`` too, into which the sessions around it are merged first.
+        ``initializer()`` returns the first aggregate. ``merger(key, aggregate, other)`` merges two sessions;
+        only session windows need it. A record of a session also starts from ``initializer()``: the
+        surrounding sessions are merged into that aggregate before the record is added.
         """
         fold = as_aggregator(aggregator)
         return self._aggregated(
@@ -209,7 +210,7 @@ class WindowedStream(Generic[K, V]):
         logged: bool = True,
         name: str | None = None,
     ) -> table.Table[Windowed[K], Any]:
-        """The sum of the values, or of ``of(value)``; ``value`` is the sum's serde."""
+        """Sum the values, or ``of(value)``; ``value`` is the sum's serde."""
         take = of or _itself
         return self.aggregate(
             lambda: 0,
@@ -232,7 +233,7 @@ class WindowedStream(Generic[K, V]):
         logged: bool = True,
         name: str | None = None,
     ) -> table.Table[Windowed[K], Any]:
-        """The least value, or ``of(value)``; ``value`` is the result's serde."""
+        """Keep the least value, or ``of(value)``; ``value`` is the result's serde."""
         return self._extreme(min, of, value, store, retention, logged, name)
 
     def max(
@@ -245,7 +246,7 @@ class WindowedStream(Generic[K, V]):
         logged: bool = True,
         name: str | None = None,
     ) -> table.Table[Windowed[K], Any]:
-        """The greatest value, or ``of(value)``; ``value`` is the result's serde."""
+        """Keep the greatest value, or ``of(value)``; ``value`` is the result's serde."""
         return self._extreme(max, of, value, store, retention, logged, name)
 
     def _extreme(
@@ -284,7 +285,7 @@ class WindowedStream(Generic[K, V]):
         logged: bool = True,
         name: str | None = None,
     ) -> table.Table[Windowed[K], float]:
-        """The mean of the values, or of ``of(value)``; ``value`` is the mean's serde where it is written."""
+        """Average the values, or ``of(value)``; ``value`` is the serde of the mean, if it is written."""
         take: Callable[[Any], float] = of or _itself
         pairs = self.aggregate(
             lambda: (0.0, 0),

@@ -1,10 +1,10 @@
 """Aggregates of grouped streams and grouped tables.
 
-Grouped streams: records with a null key or value are dropped. The result's timestamp is the greatest of the
-records that went into it. Grouped tables (see `penstock.topology.tables.Regroup`): a change takes the old
-value out of its old group (subtractor) before the new one goes into its new group (adder).
+Grouped streams: records with a null key or value are dropped. The result has the greatest timestamp of the
+records that went into it. Grouped tables (see `penstock.topology.tables.Regroup`): a change removes the old
+value from its old group (subtractor) before the new value is added to its new group (adder).
 
-An aggregate's node forwards `Change`s; ``old`` is filled in where something downstream needs it.
+An aggregate's node forwards `Change`s; ``old`` is set only if something downstream needs it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _unpack_time = _TIME.unpack_from
 
 
 def step_of(aggregator: Callable[[Any, Any, Any], Any], initializer: Callable[[], Any]) -> Step:
-    """How some values of a key go into its aggregate at once."""
+    """Return the step that folds several values of a key into its aggregate at once."""
     if not isinstance(aggregator, Fold):
         return step_by(aggregator, initializer)
     fold = aggregator.fold
@@ -39,9 +39,10 @@ def step_of(aggregator: Callable[[Any, Any, Any], Any], initializer: Callable[[]
 
 
 class AggregateStream(TableOperator):
-    """``aggregator(key, value, aggregate) -> aggregate``, from ``initializer()`` for a new key.
+    """An aggregate of a stream: ``aggregator(key, value, aggregate) -> aggregate``.
 
-    An aggregate of None deletes the key. ``cached``: of the updates of a key in a batch the last is sent.
+    ``initializer()`` returns the aggregate of a new key; an aggregate of None deletes the key. With
+    ``cached``, only the last of a key's updates in a batch is sent.
     """
 
     def __init__(
@@ -74,7 +75,7 @@ class AggregateStream(TableOperator):
         initializer, send_old = self.initializer, self.sends_old
         aggregator = self.aggregator
         if isinstance(aggregator, Fold):
-            aggregator = aggregator.__call__  # a bound method is called faster than an object
+            aggregator = aggregator.__call__  # calling a bound method is faster than calling an object
         failed, drop = context.failed, context.drop
         put = data.put
 
@@ -88,7 +89,8 @@ class AggregateStream(TableOperator):
                 if stored is None:
                     old, new = None, aggregator(key, value, initializer())
                 else:
-                    # The aggregator may change the aggregate in place, so the old one is read for itself.
+                    # The aggregator may change the aggregate in place, so the old one is deserialized
+                    # separately.
                     old = value_of(stored[8:]) if send_old else None
                     new = aggregator(key, value, value_of(stored[8:]))
                     before_ms = _unpack_time(stored)[0]
@@ -107,8 +109,10 @@ class AggregateStream(TableOperator):
 
 
 class ReduceStream(TableOperator):
-    """``reducer(aggregate, value) -> aggregate``; a key's first value is its first aggregate. None deletes
-    the key. ``cached``: of the updates of a key in a batch the last is sent.
+    """A reduction of a stream: ``reducer(aggregate, value) -> aggregate``.
+
+    A key's first value is its first aggregate; None deletes the key. With ``cached``, only the last of a
+    key's updates in a batch is sent.
     """
 
     def __init__(self, store: str, reducer: Callable[[Any, Any], Any], *, cached: bool = False) -> None:
@@ -167,12 +171,12 @@ class ReduceStream(TableOperator):
 
 
 class AggregateTable(TableOperator):
-    """The aggregate of a grouped table: ``remover(key, old value, aggregate)``, then ``adder(key, new value,
-    aggregate)``.
+    """The aggregate of a grouped table.
 
-    It takes `Change`s whose key is the group's: ``(None, old)`` from the group that the record left, ``(new,
-    None)`` from the one that it joined, both where it stayed. With ``initializer`` None the first value is
-    the aggregate (reduce).
+    Each change applies ``remover(key, old value, aggregate)``, then ``adder(key, new value, aggregate)``. The
+    operator receives `Change`s under the group's key: ``(None, old)`` for the group that a row left, ``(new,
+    None)`` for the group that it joined, and both values if it stayed in its group. If ``initializer`` is
+    None, the first value becomes the aggregate (reduce).
     """
 
     def __init__(

@@ -1,17 +1,17 @@
-"""How a task runs nodes that take the records of a batch in one call.
+"""Batch execution: how a task runs nodes that compute all records of a batch in one call.
 
-Such a node stands between two **stages**. The records of a batch go through the nodes of the first stage one
-by one, as ever; what they would give to later stages is written down for each record, in its order. The nodes
-between compute; then the next stage goes through the batch, record by record, with the record, its time and
-what was written down for it. So each node sees the records in the order in which it would see them one by
-one, and what meets behind several nodes meets in that order too.
+Such a node stands between two **stages**. The records of a batch pass through the nodes of the first stage
+one by one, as without batches; calls to nodes of later stages are deferred: they are queued for each record,
+in order. Then the nodes between the stages compute. Then the next stage processes the batch record by record,
+with each record, its stream time and its queued calls. Each node therefore sees the records in the same order
+as without batches, and records that reach a node by several paths keep that order too.
 
     stage 0   source ─▶ filter ─▶ ┊map_values┊ ─▶ to            stage 1
                    └────────────▶ ┊          ┊ ─▶ merge …
 
-Nodes that share a store are in one stage, or one would see what another has done with later records. Where
-that can't be (a vectorised node between two nodes with one store), and where others read the table of a
-vectorised aggregate, the nodes take the records one by one: with columns of length one.
+Nodes that share a store are in one stage; otherwise one node would see what another has done with later
+records. If that is impossible (a vectorised node between two nodes with one store), or if other nodes read
+the table of a vectorised aggregate, the nodes process records one by one, with columns of length one.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from penstock.topology.graph import Node, Processor, Sink, SubTopology
 from penstock.topology.records import NO_HEADERS, Forward, Headers, Output
 
 Entry: TypeAlias = "tuple[Forward, Any, Any, int, Headers, Input]"
-"""A call that is put off, and the record in hand: the one that was read, or what stands for a timer."""
+"""A deferred call and its input record: the record that was read, or the stand-in record of a timer."""
 
 
 class StagePlan(NamedTuple):
-    """The stage of each node by name, and the names of those that take the records of a batch together."""
+    """The stage of each node by name, and the names of the nodes that process a batch's records together."""
 
     stage_of: Mapping[str, int]
     together: frozenset[str]
 
 
 def plan_stages(part: SubTopology) -> StagePlan | None:
-    """None where all records go through all nodes one by one."""
+    """Assign the nodes of a sub-topology to stages; None if all records pass through all nodes one by one."""
     whole = [node for node in part.nodes if _takes_batches(node, part)]
     if not whole:
         return None
@@ -58,7 +58,7 @@ def plan_stages(part: SubTopology) -> StagePlan | None:
         if max(stages.values()) > len(whole):
             return None
     last = max(stages[node.name] + (node in whole) for node in part.nodes)
-    # What several sinks write to one topic keeps its order.
+    # All sinks share the last stage, so that records from several sinks to one topic keep their order.
     stages.update((node.name, last) for node in part.nodes if isinstance(node, Sink))
     return StagePlan(stages, frozenset(node.name for node in whole))
 
@@ -72,7 +72,7 @@ def _takes_batches(node: Node, part: SubTopology) -> bool:
 
 
 class Stages:
-    """The stages of one task. The task compiles nodes with `edge` and `collecting`, and runs with `run`."""
+    """The stages of one task, which compiles nodes with `edge` and `collecting` and then calls `run`."""
 
     def __init__(self, context: Context, plan: StagePlan) -> None:
         self._context = context
@@ -83,10 +83,10 @@ class Stages:
         self._collected: list[list[Collected]] = [[] for _ in range(self._last + 1)]
         self._ticks: list[Forward] = []
         self._later: list[Entry] = []
-        """What the record in hand gives to the next stage."""
+        """The calls that the current record makes in the next stage."""
 
     def edge(self, parent: Node, child: Node, target: Forward) -> Forward:
-        """How ``parent`` gives a record to ``child``: at once, or some stages later."""
+        """Return the function that sends a record from ``parent`` to ``child``, now or some stages later."""
         stage = self._stage_of[parent.name] + (parent.name in self._together)
         return self._later_by(self._stage_of[child.name] - stage, target)
 
@@ -102,7 +102,7 @@ class Stages:
         return put_off
 
     def collecting(self, node: Node, collected: Collected) -> Forward:
-        """The function that takes the records of a node that computes them together."""
+        """Return the function that collects the records of a node that computes them together."""
         self._collected[self._stage_of[node.name]].append(collected)
         take, send = collected.take, collected.send
 
@@ -114,16 +114,16 @@ class Stages:
         return process
 
     def ticks(self, node: Node, tickers: Iterable[Ticker]) -> None:
-        """What the node wants to have called after each record: in the order in which nodes say so."""
+        """Register the node's callbacks, which run after each record in the order of registration."""
         for ticker in tickers:
             self._ticks.append(self._later_by(self._stage_of[node.name], partial(_tick, ticker)))
 
     def run(self, rows: list[Input], enter: Callable[[Input], None]) -> list[int]:
-        """Give each record to ``enter`` and then to all stages; how many outputs there are after each."""
+        """Pass each record to ``enter`` and through all stages; return the number of outputs after each."""
         context, outputs = self._context, self._context.outputs
         times_ms: list[int] = []
         later: list[Entry] = []
-        ends: list[int] = []  # where what is written down for each record ends
+        ends: list[int] = []  # where each record's deferred calls end
         self._later = later
         for row in rows:
             context.record = row
@@ -158,7 +158,7 @@ class Stages:
         return ends
 
     def _send_later(self, start: int) -> None:
-        """What a record sends already (dead letters) has its place among what it gives to the next stage."""
+        """Defer outputs already sent for a record (dead letters) to keep their place in the next stage."""
         outputs, record = self._context.outputs, self._context.record
         self._later += [(self._send, sent, None, 0, NO_HEADERS, record) for sent in outputs[start:]]
         del outputs[start:]

@@ -1,10 +1,11 @@
-"""Buffers by time: records and changes that wait in a store for stream time to pass.
+"""Buffers by time: records and changes that wait in a store until stream time passes.
 
-What waits is part of the task's state, so it survives a restart and is in the changelog. The bytes are our
-own: nothing but the application itself reads them.
+Waiting entries are part of the task's state, so they survive a restart and are in the changelog. The byte
+format is our own, because only the application itself reads it:
 
-    records    time (8) + key + number (4)          headers and value
-    changes    key                                  time (8), timestamp (8), prior and new value, headers
+    buffer     stored key                  stored value
+    records    time (8) + key + number (4) headers, value
+    changes    key                         time (8), timestamp (8), prior and new value, headers
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _ABSENT: Final = -1
 
 
 def _pack(data: bytes | None) -> bytes:
-    """Length and bytes; a length of -1 is None."""
+    """Serialize a length and the bytes; a length of -1 stands for None."""
     return _LENGTH.pack(_ABSENT) if data is None else _LENGTH.pack(len(data)) + data
 
 
@@ -60,14 +61,14 @@ def _pack_headers(headers: Headers) -> bytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordBufferSpec(StoreSpec):
-    """Records that wait, by their timestamps."""
+    """The definition of a store of waiting records, ordered by timestamp."""
 
     def open(self, data: OrderedBytes) -> RecordBuffer:
         return RecordBuffer(data, self)
 
 
 class RecordBuffer:
-    """Records that wait, by their timestamps, then the bytes of their keys, then as they came."""
+    """Waiting records, ordered by timestamp, then by the bytes of their keys, then by arrival."""
 
     def __init__(self, data: OrderedBytes, spec: RecordBufferSpec) -> None:
         self._data = data
@@ -77,7 +78,7 @@ class RecordBuffer:
         return len(self._data)
 
     def put(self, key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
-        """Keep a record. Neither key nor value is None."""
+        """Buffer a record. Neither key nor value may be None."""
         prefix = _TIME.pack(timestamp_ms) + self._spec.key.serialize(key)
         number = 0
         for present, _ in self._data.prefix(prefix):
@@ -87,7 +88,7 @@ class RecordBuffer:
         self._data.put(prefix + _LENGTH.pack(number), stored)
 
     def take(self, up_to_ms: int) -> Iterator[tuple[Any, Any, int, Headers]]:
-        """Take out the records with timestamps up to this: ``(key, value, timestamp_ms, headers)``."""
+        """Remove and yield the records up to this timestamp: ``(key, value, timestamp_ms, headers)``."""
         for stored_key, stored in self._data.scan(None, _TIME.pack(max(up_to_ms, -1) + 1)):
             self._data.delete(stored_key)
             reader = _Reader(stored, 0)
@@ -99,14 +100,14 @@ class RecordBuffer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeBufferSpec(StoreSpec):
-    """The last change of each key that waits."""
+    """The definition of a store of the last waiting change of each key."""
 
     def open(self, data: OrderedBytes) -> ChangeBuffer:
         return ChangeBuffer(data, self)
 
 
 class Waiting(NamedTuple):
-    """A change that waits: the last one of its key, and the value before the first one."""
+    """A waiting change: the last one of its key, with the value before the key's first waiting change."""
 
     key: Any
     new: Any
@@ -116,9 +117,9 @@ class Waiting(NamedTuple):
 
 
 class ChangeBuffer:
-    """The last change of each key, by the time of the first one: an update keeps its key's place.
+    """The last change of each key, ordered by the time of its first one: an update keeps its key's position.
 
-    ``bytes`` counts keys and values as they are stored.
+    ``bytes`` is the total size of keys and values as stored.
     """
 
     def __init__(self, data: OrderedBytes, spec: ChangeBufferSpec) -> None:
@@ -132,11 +133,11 @@ class ChangeBuffer:
 
     @property
     def first_ms(self) -> int | None:
-        """The time of the entry that is next."""
+        """The time of the next entry."""
         return self._order[0][0] if self._order else None
 
     def put(self, time_ms: int, key: Any, new: Any, old: Any, timestamp_ms: int, headers: Headers) -> None:
-        """Keep a change; ``old`` counts only where none of its key waits yet."""
+        """Buffer a change; ``old`` is used only if no change of its key is waiting yet."""
         value_to = self._spec.value.serialize
         stored_key = self._spec.key.serialize(key)
         present = self._data.get(stored_key)
@@ -153,7 +154,7 @@ class ChangeBuffer:
         self._data.put(stored_key, stored)
 
     def take(self) -> Waiting:
-        """Take out the entry that is next."""
+        """Remove and return the next entry."""
         _, stored_key = self._order.pop(0)
         stored = self._data.get(stored_key)
         assert stored is not None
@@ -165,7 +166,7 @@ class ChangeBuffer:
         return Waiting(key, self._value(new), self._value(prior), _TIMES.unpack_from(stored)[1], headers)
 
     def waits(self, key: Any) -> tuple[bool, Any]:
-        """Whether a change of the key waits, and the value before it."""
+        """Return whether a change of the key is waiting, and the value from before it."""
         stored = self._data.get(self._spec.key.serialize(key))
         if stored is None:
             return False, None

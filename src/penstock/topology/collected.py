@@ -1,4 +1,4 @@
-"""What one node has taken of a batch, to compute it together. See `penstock.topology.batches`."""
+"""Collectors: the records of a batch that one node computes together. See `penstock.topology.batches`."""
 
 from __future__ import annotations
 
@@ -17,35 +17,35 @@ _TIME: Final = Struct(">q")
 
 
 class Collected(ABC):
-    """The records that one node has taken of a batch. ``sent`` gives one to the next stage."""
+    """The records of a batch that one node has collected. ``send`` passes each result to the next stage."""
 
     @abstractmethod
     def take(self, key: Any, value: Any, timestamp_ms: int) -> int | None:
-        """Take a record; gives its number among those taken, or None where nothing is to be sent for it."""
+        """Collect a record; return its number in the batch, or None if nothing is to be sent for it."""
 
     @abstractmethod
     def compute(self) -> None:
-        """All that were taken."""
+        """Compute the results of all collected records."""
 
     @abstractmethod
     def send(self, number: int, record: tuple[Any, Any], timestamp_ms: int, headers: Headers) -> None:
-        """Forward what became of a record, or report that it failed."""
+        """Forward the result of a record, or report that the record failed."""
 
     @abstractmethod
     def clear(self) -> None:
-        """The batch is done."""
+        """Forget the batch, which is finished."""
 
 
 class Failed(NamedTuple):
-    """Stands for a result."""
+    """The result of a record that failed."""
 
     error: Exception
 
 
 class Mapped(Collected):
-    """What a vectorised function makes of each record.
+    """The results of a vectorised function, one per record.
 
-    ``forward(result, key, value, timestamp_ms, headers)`` sends on what is to be sent.
+    ``forward(result, key, value, timestamp_ms, headers)`` sends a result, if there is anything to send.
     """
 
     def __init__(
@@ -101,11 +101,11 @@ Step = Callable[[Any, list[Any], Any], Any]
 
 
 class Vanished(Exception):
-    """An aggregate became None in the middle of a batch: the values have to be taken one by one."""
+    """Raised when an aggregate became None within a batch, so that values must be folded one by one."""
 
 
 class Folded(Collected):
-    """The aggregates of a batch: of each key the last update is sent, in the place of its last record."""
+    """The aggregates of a batch. Only a key's last update is sent, in the position of its last record."""
 
     def __init__(
         self,
@@ -149,7 +149,7 @@ class Folded(Collected):
     def send(self, number: int, record: tuple[Any, Any], timestamp_ms: int, headers: Headers) -> None:
         result = self._results.get(number)
         if result is None:
-            return  # a later record of the batch has updated the key again
+            return  # a later record of the batch updated the key again
         if isinstance(result, Failed):
             self._context.failed(self._node, result.error)
         else:
@@ -161,12 +161,12 @@ class Folded(Collected):
 
 
 class FoldedWindows(Collected):
-    """The same for the windows of a key: of each the last update is sent.
+    """The windowed aggregates of a batch. Only the last update of each key and window is sent.
 
     Args:
-        windows_of: ``(timestamp_ms) -> starts``, of the windows that a record goes into by then; it says
-            itself what is dropped.
-        windowed: ``(key, start) -> key``, as it is sent.
+        windows_of: ``(timestamp_ms) -> starts`` of the open windows that a record belongs to. The function
+            itself counts the record as dropped where a window has closed.
+        windowed: ``(key, start) -> key``, the key to send.
     """
 
     def __init__(
@@ -238,7 +238,7 @@ class FoldedWindows(Collected):
 
 
 def step_by(aggregator: Callable[[Any, Any, Any], Any], initializer: Callable[[], Any]) -> Step:
-    """Of a function that takes values one by one."""
+    """Turn a function that folds one value into a step that folds several."""
 
     def step(key: Any, values: list[Any], aggregate: Any) -> Any:
         last = len(values) - 1
@@ -259,8 +259,9 @@ def folded(
     numbers: list[int],
     send_old: bool,
 ) -> Iterator[tuple[int, tuple[Any, Any, int] | Failed]]:
-    """Take the records of one key into its aggregate: for the last one, and for those that failed, what to
-    send.
+    """Fold the records of one key into its aggregate.
+
+    Yields what to send for the last record, and for each record that failed.
     """
     stored = store.data.data.get(stored_key)
     old = None if stored is None or not send_old else store.value_serde.deserialize(stored[8:])
@@ -269,7 +270,7 @@ def folded(
             new, timestamp_ms = _update(store, step, stored_key, [records[n] for n in numbers])
             yield numbers[-1], (new, old, timestamp_ms)
             return
-        except Exception:  # which record it is comes out below
+        except Exception:  # the loop below finds the record that failed
             pass
     last: tuple[int, tuple[Any, Any, int]] | None = None
     for number in numbers:
@@ -289,7 +290,7 @@ def _update(
     stored_key: bytes,
     records: list[tuple[Any, Any, int]],
 ) -> tuple[Any, int]:
-    """The new aggregate and its timestamp, which are in the store then."""
+    """Store the new aggregate and its timestamp, and return both."""
     data = store.data
     timestamp_ms = max(record[2] for record in records)
     stored = data.data.get(stored_key)

@@ -1,8 +1,8 @@
-"""Reading that several tasks have in common: records that they would decode alike are decoded once.
+"""Common reading: records that several tasks would decode alike are decoded only once.
 
-A record of a topic becomes a key, a value and a time by its source, and a row by an operator that
-`Operator.reads_alone`. Tasks of other topologies whose source and operator are made of the same things make
-the same of it, and may be given what one has made (`Task.process_read`).
+A record of a topic becomes a key, a value and a time in its source, and then a row in an operator with
+`Operator.reads_alone`. Tasks of other topologies whose source and operator have equal definitions get the
+same result, so a result can be computed once and passed to all of them (`Task.process_read`).
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from penstock.topology.serdes import Serde
 
 
 class _Alone:
-    """Stands for what could not be read: each task finds out by itself, and says so."""
+    """A placeholder for a record that could not be read; each task reads it itself to report the error."""
 
 
 ALONE: Final = _Alone()
 
 Read: TypeAlias = "tuple[Any, Any, int] | _Alone | None"
-"""Key, value and time as the operator gives them; None where the record is passed over."""
+"""Key, value and time as the operator returns them; None if the record is skipped."""
 
 
 def entrance(topology: Topology, part: SubTopology, topic: str) -> tuple[Source, Processor] | None:
-    """The source of a topic (its name on the cluster) and the operator behind it, where they read alone."""
+    """Return the source of a topic (cluster name) and the operator behind it, if they read alone."""
     for source in part.sources:
         if topic in map(topology.topic, source.topics) and len(source.children) == 1:
             [child] = source.children
@@ -40,7 +40,7 @@ def entrance(topology: Topology, part: SubTopology, topic: str) -> tuple[Source,
 
 
 class CommonReading:
-    """Of a topic, by an `entrance`. ``made_of`` is the same for all that read alike."""
+    """The shared reader of one topic. ``made_of`` is equal for all readers that decode alike."""
 
     def __init__(self, source: Source, processor: Processor) -> None:
         self.made_of = pickle.dumps((source.key, source.value, source.extractor, processor.operator))
@@ -51,11 +51,11 @@ class CommonReading:
 
     @classmethod
     def of(cls, topology: Topology, part: SubTopology, topic: str) -> CommonReading | None:
-        """None where a task has to read by itself."""
+        """Create the reader of a topic; None if each task must read the topic by itself."""
         found = entrance(topology, part, topic)
         try:
             return None if found is None else cls(*found)
-        except (pickle.PicklingError, TypeError, AttributeError):  # made of what can't be compared
+        except (pickle.PicklingError, TypeError, AttributeError):  # without pickling, no comparison
             return None
 
     def _keep(self, key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
@@ -77,7 +77,7 @@ class CommonReading:
 
 
 def source_reader(source: Source, context: Context, forward: Forward) -> Forward:
-    """The function that takes a source's records in bytes, and gives on what they say."""
+    """Return the function that decodes a source's records and forwards them."""
     name, extract = source.name, source.extractor
     key_of, value_of = _reader(source.key), _reader(source.value)
 

@@ -1,4 +1,4 @@
-"""What the nodes of one task share: the record in hand, time, stores, and what to do with an error."""
+"""The state that the nodes of one task share: current record, time, stores, and error handling."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Input = tuple[str, int, int, int, bytes | None, bytes | None, Headers]
 """A record as read: ``(topic, partition, offset, timestamp_ms, key, value, headers)``."""
 
 Ticker = Callable[[], None]
-"""Called when time may have passed; reads it from the context."""
+"""A callback that runs when time may have passed; it reads the time from the context."""
 
 _NOTHING_YET: Final[Input] = ("", -1, -1, NO_TIMESTAMP, None, None, NO_HEADERS)
 
@@ -22,7 +22,8 @@ _NOTHING_YET: Final[Input] = ("", -1, -1, NO_TIMESTAMP, None, None, NO_HEADERS)
 class StreamClock:
     """The stream time of one node: the greatest timestamp of the records that reached it.
 
-    It outlives batches and restarts with the task's state. A node asks for it by `Context.clock`.
+    It is saved with the task's state, so it survives batches and restarts. A node gets it from
+    `Context.clock`.
     """
 
     __slots__ = ("ms",)
@@ -32,13 +33,13 @@ class StreamClock:
 
 
 class Context:
-    """Shared by the nodes of one task; nodes read it, the task writes it.
+    """The context that the nodes of one task share; nodes read it, and the task writes it.
 
     ``stream_time_ms``  the greatest timestamp that the task has seen (`NO_TIMESTAMP` before the first record)
     ``ticked_ms``       the stream time to which `Task.tick` advanced the task without a record
     ``wall_clock_ms``   the time of day: set by the task's runner, the same for all records of a batch
-    ``record``          the input record in hand, as read
-    ``outputs``         what the task has to send
+    ``record``          the current input record, as read ``outputs``         the records that the task is
+    going to send
     """
 
     def __init__(
@@ -68,12 +69,12 @@ class Context:
 
     @property
     def origin(self) -> Origin:
-        """Where the record in hand was read."""
+        """The place from which the current record was read."""
         topic, partition, offset, *_ = self.record
         return Origin(topic, partition, offset)
 
     def store(self, name: str | None) -> Any:
-        """The store of this name: of the kind that its `StoreSpec` opens. Raises TopologyError."""
+        """Return the store of this name, as its `StoreSpec` opens it. Raises TopologyError."""
         try:
             return self._stores[name]  # type: ignore[index]  # no store is named None
         except KeyError:
@@ -82,42 +83,42 @@ class Context:
             ) from None
 
     def partitions(self, topic: str) -> int:
-        """How many partitions a topic has that is written to. Raises TopologyError."""
+        """Return the number of partitions of an output topic. Raises TopologyError."""
         try:
             return self._partition_counts[topic]
         except KeyError:
             raise TopologyError(f"the number of partitions of topic {topic} is not known") from None
 
     def clock(self, node: str) -> StreamClock:
-        """The node's own stream time, as it was after the last batch."""
+        """Return the node's own stream time, as saved after the last batch."""
         if node not in self.clocks:
             saved = self._saved_clocks.get(node.encode())
             self.clocks[node] = StreamClock(NO_TIMESTAMP if saved is None else int(saved))
         return self.clocks[node]
 
     def on_tick(self, ticker: Ticker) -> None:
-        """Have ``ticker`` called after each record of the task, and when time passes without one."""
+        """Register ``ticker`` to run after each record of the task, and when time passes without a record."""
         self.tickers.append(ticker)
 
     def drop(self, node: str) -> None:
-        """Count a record that the node drops by rule (null key, too late…), as Kafka Streams counts it."""
+        """Count a record that the node drops by rule (null key, too late…), as Kafka Streams does."""
         self.dropped[node] = self.dropped.get(node, 0) + 1
 
     def failed(self, node: str, error: Exception) -> None:
-        """The record in hand can't be processed by ``node``: it is passed over as the policy says, or
-        RecordFailed is raised.
+        """Handle a failure of ``node`` on the current record: skip the record or raise RecordFailed.
 
-        A dead letter has the input record's own key, value, timestamp and headers, as read.
+        The error policy decides. A dead letter has the input record's own key, value, timestamp and headers,
+        as read.
         """
         if isinstance(error, RecordFailed | TopologyError):
-            raise error  # from a node below while user code was on the stack, or no record is to blame
+            raise error  # from a node below, called by user code; or no record is the cause
         letters = self._errors.letters(self._failure(node, error))
         if letters is None:
             raise RecordFailed(node, self.origin, error) from error
         self.outputs += letters
 
     def report(self, node: str, error: Exception) -> None:
-        """Something went wrong with the record in hand, and it goes on."""
+        """Report an error with the current record, whose processing continues."""
         self.outputs += self._errors.reports(self._failure(node, error))
 
     def _failure(self, node: str, error: Exception) -> Failure:
@@ -135,10 +136,10 @@ _running: Final = _Running()
 
 
 def running() -> Context | None:
-    """The context of the task that this thread runs, for functions that are given values alone."""
+    """Return the context of the task that this thread runs, for functions that receive only values."""
     return _running.context
 
 
 def enter(context: Context) -> None:
-    """From now on this thread runs the task of ``context``."""
+    """Set the task of ``context`` as the one that this thread runs."""
     _running.context = context

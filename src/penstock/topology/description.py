@@ -1,6 +1,4 @@
-"""The plan of a topology as text, in the very format of Kafka Streams' ``Topology.describe()``, and as a
-picture.
-"""
+"""Plans of topologies: as text in the format of Kafka Streams' ``Topology.describe()``, and as a picture."""
 
 from __future__ import annotations
 
@@ -10,9 +8,9 @@ from penstock.topology.graph import Node, Sink, Source, Topology
 
 
 def describe(topology: Topology) -> str:
-    """The text that Kafka Streams prints for the same topology; tools that draw it take it as it is.
+    """Return the text that Kafka Streams prints for the same topology, which drawing tools accept unchanged.
 
-    Where a node has several children they are in the order in which records go to them.
+    A node's children are listed in the order in which records are sent to them.
     """
     blocks: dict[int, str] = {}
     for part in topology.sub_topologies:
@@ -35,8 +33,9 @@ def describe(topology: Topology) -> str:
 
 
 def _sizes(nodes: Iterable[Node]) -> dict[str, int]:
-    """How many nodes lie below each, counted once for each way there, itself included: Kafka Streams'
-    order.
+    """Return the number of nodes below each node, itself included: the sort key of Kafka Streams.
+
+    A node that is reached by several paths counts once per path.
     """
     sizes: dict[str, int] = {}
 
@@ -71,7 +70,7 @@ def _names(nodes: Iterable[Node]) -> str:
 
 
 def mermaid(topology: Topology) -> str:
-    """The plan as a Mermaid flowchart: a box for each sub-topology, topics and stores by their shapes."""
+    """Return the plan as a Mermaid flowchart: a box per sub-topology, and shapes for topics and stores."""
     ids: dict[str, str] = {}
 
     def box(kind: str, name: str) -> str:

@@ -1,9 +1,9 @@
-"""What can be wrong with a topology, with a record, and with the code that a record met.
+"""Errors in topologies, in records, and in user code that processes a record.
 
-An error in user code, or bytes that a serde can't read, concern one record. `ErrorPolicy` says what becomes
-of it: the application stops with a `RecordFailed` that names node and record, or the record goes to the
-dead-letter topic, as read, under the header names of KIP-1034. No record is ever turned into a null. A policy
-of another kind may write something else for it.
+An error in user code, or bytes that a serde can't read, affect one record. `ErrorPolicy` decides what happens
+to it: the application stops with a `RecordFailed` that names node and record, or the record goes to the
+dead-letter topic, as read, with the header names of KIP-1034. No record is ever turned into a null. Another
+policy may write something else for the record.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ OFFSET_HEADER: Final = "__streams.errors.offset"
 
 
 class StreamsError(Exception):
-    """The root of what penstock.streams raises."""
+    """The base class of all exceptions of penstock.streams."""
 
 
 class TopologyError(StreamsError):
-    """The topology can't be built or run: names clash, serdes or topics are missing."""
+    """The topology can't be built or run: names clash, or serdes or topics are missing."""
 
 
 class CoPartitioningError(TopologyError):
-    """Topics that are joined differ in their number of partitions, so equal keys would not meet."""
+    """Joined topics differ in their number of partitions, so that equal keys would not meet."""
 
 
 class SerdeError(StreamsError, ValueError):
@@ -42,13 +42,11 @@ class SerdeError(StreamsError, ValueError):
 
 
 class InvalidRecord(StreamsError, ValueError):
-    """A record that can't go on: its timestamp is invalid, or a sink's function chose no topic or partition
-    for it.
-    """
+    """A record can't be processed: its timestamp is invalid, or a sink chose no topic or partition."""
 
 
 class RecordFailed(StreamsError):
-    """One record failed, and the policy is to stop. ``__cause__`` is what was raised."""
+    """One record failed, and the policy is to stop. ``__cause__`` is the original exception."""
 
     def __init__(self, node: str, origin: Origin, error: BaseException) -> None:
         super().__init__(f"{node} failed on the record of {origin}: {type(error).__name__}: {error}")
@@ -57,8 +55,9 @@ class RecordFailed(StreamsError):
 
 
 class Failure(NamedTuple):
-    """What went wrong in ``node`` while ``record`` was in hand; ``place`` counts failures of one task in one
-    batch from 0, ``clock_ms`` is the batch's time of day.
+    """One failure: the error that ``node`` raised while it processed ``record``.
+
+    ``place`` counts the failures of one task in one batch from 0; ``clock_ms`` is the batch's time of day.
     """
 
     node: str
@@ -75,12 +74,12 @@ class Failure(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ErrorPolicy:
-    """What becomes of a record that fails: to ``dead_letter_topic``, or without one the application stops."""
+    """The policy for records that fail: send them to ``dead_letter_topic`` or, if it is None, stop."""
 
     dead_letter_topic: str | None = None
 
     def letters(self, failure: Failure) -> list[Output] | None:
-        """What is written for a record, which is passed over; None where the application is to stop."""
+        """Return the outputs for a record that is skipped; None if the application must stop."""
         if self.dead_letter_topic is None:
             return None
         *_, timestamp_ms, key, value, headers = failure.record
@@ -88,13 +87,14 @@ class ErrorPolicy:
         return [(self.dead_letter_topic, None, key, value, timestamp_ms, headers)]
 
     def reports(self, failure: Failure) -> list[Output]:
-        """What is written where a record goes on although something went wrong."""
+        """Return the outputs for a record whose processing continues in spite of an error."""
         return []
 
 
 def dead_letter_headers(headers: Headers, node: str, origin: Origin, error: BaseException) -> Headers:
-    """The headers of the record plus KIP-1034's, all values as UTF-8 text. The message begins with the node's
-    name.
+    """Return the record's headers plus those of KIP-1034, with all values as UTF-8 text.
+
+    The message begins with the node's name.
     """
     stack = "".join(traceback.format_exception(error))
     return (

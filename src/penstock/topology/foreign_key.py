@@ -1,17 +1,19 @@
-"""Joins of a table with another by a foreign key, a function of its rows (KIP-213).
+"""Joins of two tables by a foreign key, which is a function of the left table's rows (KIP-213).
 
     left table's tasks                     right table's tasks
+
     SendSubscription ─── topic ──▶ KeepSubscription ─▶ AnswerSubscription ─┐
                                    right table ──────▶ AnswerUpdate ───────┤
     JoinResponses ◀────────────────────────── topic ───────────────────────┘
 
-A row subscribes to its foreign key at the task that has that key; each change there answers all subscribers.
-An answer carries a hash of the row that asked: where the row has changed since, the answer is stale and is
-dropped, for another is under way. So every change of a row has an answer, that there is no foreign row too.
-(Kafka Streams has none for some: there a result may stay whose row has gone.)
+A left row subscribes to its foreign key at the task that owns that key; each change there answers all
+subscribers. An answer carries a hash of the row that subscribed: if the row has changed since then, the
+answer is stale and is dropped, because another one is on its way. For that reason every change of an existing
+row gets an answer, even if there is no foreign row. (Kafka Streams sends no answer in some of these cases;
+there, a result may remain after its row is gone.)
 
-The subscription's bytes are those of Kafka Streams, but for the hash: 128 bits of BLAKE2b, which Python has
-built in, in the place of Murmur3. Both topics are the application's own.
+The subscription's bytes are those of Kafka Streams except for the hash: 128 bits of BLAKE2b, which is built
+into Python, instead of Murmur3. Only the application itself reads and writes both topics.
 """
 
 from __future__ import annotations
@@ -41,29 +43,29 @@ _INT: Final = Struct(">i")
 
 
 class Instruction(IntEnum):
-    """What a subscription asks for. Kafka Streams' numbers."""
+    """The request that a subscription makes. The numbers are those of Kafka Streams."""
 
     DELETE = 0
-    """Forget it, and don't answer."""
+    """Delete the subscription, and don't answer."""
     DELETE_AND_ANSWER = 1
-    """Forget it, and answer that there is no foreign row."""
+    """Delete the subscription, and answer that there is no foreign row."""
     ANSWER = 2
-    """Keep it, and answer in any case: an earlier result may have to go."""
+    """Store the subscription, and answer in any case, because an earlier result may have to be deleted."""
     ANSWER_IF_THERE = 3
-    """Keep it, and answer only if there is a foreign row: a new row has no earlier result."""
+    """Store the subscription, and answer only if there is a foreign row: a new row has no earlier result."""
 
 
 _KEPT: Final = (Instruction.ANSWER, Instruction.ANSWER_IF_THERE)
 
 
 class Subscription(NamedTuple):
-    """``row_hash`` is of the row's bytes, None where the row was deleted."""
+    """A left row's subscription. ``row_hash`` is the hash of the row's bytes; None if the row was deleted."""
 
     row_hash: bytes | None
     instruction: Instruction
     key: Any
     partition: int
-    """The partition of the row, to which the answer goes."""
+    """The row's partition, to which the answer is sent."""
 
 
 class Response(NamedTuple):
@@ -72,7 +74,7 @@ class Response(NamedTuple):
     row_hash: bytes | None
     foreign: Any
     partition: int = -1
-    """Where it goes; not among its bytes."""
+    """The partition to which the answer is sent; not serialized."""
 
 
 def row_hash(data: bytes) -> bytes:
@@ -84,7 +86,7 @@ def _head(hashed: bytes | None) -> bytes:
 
 
 def _read_head(data: bytes, what: str) -> bool:
-    """Whether there is a hash."""
+    """Check the version and return whether a hash follows."""
     if not data or data[0] & ~_NO_HASH != _VERSION:
         found = data[0] & ~_NO_HASH if data else "nothing"
         raise SerdeError(f"a {what} of a foreign-key join has version {_VERSION}, found {found}")
@@ -92,7 +94,7 @@ def _read_head(data: bytes, what: str) -> bool:
 
 
 def subscription_serde(key: Serde[Any]) -> Serde[Subscription]:
-    """Version (1), instruction (1), hash (16 or none), the row's key, and its partition (4)."""
+    """Return the serde for: version (1), instruction (1), hash (16 or none), row's key, its partition (4)."""
 
     def serialize(subscription: Subscription) -> bytes:
         hashed, instruction, primary, partition = subscription
@@ -113,7 +115,7 @@ def subscription_serde(key: Serde[Any]) -> Serde[Subscription]:
 
 
 def response_serde(foreign: Serde[Any]) -> Serde[Response]:
-    """Version (1), hash (16 or none), whether there is a foreign row (1), and the row."""
+    """Return the serde for: version (1), hash (16 or none), whether there is a foreign row (1), the row."""
 
     def serialize(response: Response) -> bytes:
         row = b"\x00" if response.foreign is None else b"\x01" + foreign.serialize(response.foreign)
@@ -131,7 +133,10 @@ def response_serde(foreign: Serde[Any]) -> Serde[Response]:
 
 
 def subscription_partitioner(key: Serde[Any]) -> Partitioner:
-    """By the foreign key, as its table is; by the row's own key where a left join has no foreign key."""
+    """Return a partitioner by the foreign key, which matches the partitions of the right table.
+
+    A left join's subscription without a foreign key is partitioned by the row's own key.
+    """
 
     def choose(topic: str, foreign_key: Any, subscription: Subscription, partitions: int) -> int | None:
         if foreign_key is not None:
@@ -142,12 +147,12 @@ def subscription_partitioner(key: Serde[Any]) -> Partitioner:
 
 
 def response_partitioner(topic: str, key: Any, response: Response, partitions: int) -> int:
-    """To the task that asked."""
+    """Choose the partition of the task that subscribed."""
     return response.partition
 
 
 class SendSubscription(Operator):
-    """The changes of the left table as subscriptions, by foreign key."""
+    """Sends the changes of the left table as subscriptions, by foreign key."""
 
     def __init__(
         self,
@@ -160,9 +165,9 @@ class SendSubscription(Operator):
     ) -> None:
         self.foreign_key = foreign_key
         self.tells_misses = tells_misses
-        """Whether a new row that finds nothing is told as deleted, as Kafka Streams does since 3.7."""
+        """Whether a new row without a match is sent as deleted, as Kafka Streams does since 3.7."""
         self.key = key
-        """The serde of foreign keys: two are equal if their bytes are."""
+        """The serde of foreign keys: two are equal if their bytes are equal."""
         self.value = value
         self.left = left
 
@@ -202,7 +207,7 @@ def _prefix(foreign_key: bytes) -> bytes:
 
 
 class KeepSubscription(Operator):
-    """Keeps subscriptions by foreign key and row's key, and passes them on."""
+    """Stores subscriptions by foreign key and row's key, and forwards them."""
 
     def __init__(self, store: str, foreign_key: Serde[Any], key: Serde[Any]) -> None:
         self.store = store
@@ -230,7 +235,7 @@ class KeepSubscription(Operator):
 
 
 class AnswerSubscription(Operator):
-    """Answers a new subscription with the foreign row that is there."""
+    """Answers a new subscription with the existing foreign row."""
 
     def __init__(self, foreign: TableOperator) -> None:
         self.foreign = foreign
@@ -285,7 +290,7 @@ class AnswerUpdate(Operator):
 
 
 class JoinResponses(Operator):
-    """Joins an answer with the row that asked for it, if that is still the same. None deletes the result."""
+    """Joins an answer with the row that subscribed, if that row is unchanged. None deletes the result."""
 
     def __init__(
         self, table: TableOperator, value: Serde[Any], joiner: Callable[[Any, Any], Any], *, left: bool

@@ -1,4 +1,4 @@
-"""Global tables: a topic that every worker holds as a whole, for all tasks to read."""
+"""Global tables: topics that every worker holds in full, for all tasks to read."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _TIME: Final = Struct(">q")
 
 
 def follow(data: OrderedBytes, rows: Iterable[Input]) -> None:
-    """Take up records of a global table's topic, in the order of their offsets within each partition.
+    """Apply records of a global table's topic, in the order of their offsets within each partition.
 
-    ``data`` is the map of the table's `KeyValueSpec`. A null value deletes; records with a null key are left
-    out. Bytes are taken as they are: what a serde can't read fails where it is looked up, and names the node
-    that did.
+    ``data`` is the map of the table's `KeyValueSpec`. A null value deletes; records with a null key are
+    ignored. Bytes are stored unchecked: if a serde can't read them, the lookup fails, and the error names the
+    node that looked them up.
     """
     data.apply(
         (row[4], None if row[5] is None else _TIME.pack(row[3]) + row[5])

@@ -1,16 +1,16 @@
-"""A topology: sources, processors and sinks, the stores they share, and the parts that it falls into.
+"""The graph of a topology: sources, processors and sinks, their shared stores, and its sub-topologies.
 
-    source ──▶ processor ──▶ … ──▶ sink            one call per edge and record
-    (`penstock.topology.records.Forward`)
+    source ──▶ processor ──▶ … ──▶ sink
 
-What a processor computes is an `Operator`. A **sub-topology** is a connected part: nodes that reach each
-other by edges or share a store. Parts are joined by topics only: what is re-keyed goes through a repartition
-topic, whose sink is in one part and whose source in another. A sub-topology and a partition make a **task**
+Each edge costs one call per record (`penstock.topology.records.Forward`). An `Operator` is the computation of
+a processor. A **sub-topology** is a connected part: nodes that are linked by edges or that share a store.
+Sub-topologies are linked only by topics: re-keyed records pass through a repartition topic whose sink is in
+one sub-topology and whose source is in another. A sub-topology and a partition form a **task**
 (`penstock.topology.task.Task`), as in Kafka Streams.
 
-Names of nodes, stores and topics are Kafka Streams' own, and so is the text of
-`penstock.topology.description.describe`. Inside a topology internal topics go by their bare names
-(``counts-repartition``); `Topology.topic` puts the application's name before them.
+Nodes, stores and topics have the names that Kafka Streams would give them, and
+`penstock.topology.description.describe` prints the same text. Inside a topology, internal topics have bare
+names (``counts-repartition``); `Topology.topic` prefixes them with the application's name.
 """
 
 from __future__ import annotations
@@ -31,57 +31,56 @@ if TYPE_CHECKING:
     from penstock.topology.context import Context
 
 TimestampExtractor: TypeAlias = Callable[[Record[Any, Any], int], int]
-"""``(record as read, stream time so far) -> timestamp_ms``. A negative one drops the record, as in Kafka
-Streams.
+"""``(record as read, stream time so far) -> timestamp_ms``.
+
+A negative timestamp drops the record, as in Kafka Streams.
 """
 
 TopicChooser: TypeAlias = Callable[[Any, Any, Record[Any, Any]], str]
-"""``(key, value, record) -> topic``, for sinks that choose."""
+"""``(key, value, record) -> topic``, for sinks that choose a topic per record."""
 
 Partitioner: TypeAlias = Callable[[str, Any, Any, int], int | None]
-"""``(topic, key, value, partitions) -> partition``; None leaves it to Kafka's partitioner."""
+"""``(topic, key, value, partitions) -> partition``; None leaves the choice to Kafka's partitioner."""
 
 OffsetReset: TypeAlias = Literal["earliest", "latest"]
 
 
 class Operator(ABC):
-    """What a processor node computes. One object serves all tasks: whatever a task keeps lives in the
-    closure.
+    """The computation of a processor node.
+
+    One object serves all tasks; the state of each task lives in the closure that `compile` returns.
     """
 
     has_timers = False
-    """Whether it acts when the time of day passes, without a record. What waits for stream time doesn't need
-    it.
-    """
+    """Whether it acts when the time of day passes without a record; waiting for stream time doesn't count."""
 
     @abstractmethod
     def compile(self, node: str, context: Context, forward: Forward) -> Forward:
-        """The function that takes the node's records in one task; ``forward`` gives one to all its children.
+        """Return the function that processes the node's records in one task.
 
-        What user code raises is caught where it is called and given to ``context.failed(node, error)``; after
-        that returns, the record is done for this node. Nothing else is caught: ``forward`` raises what stops
-        the task.
+        ``forward`` sends a record to all children. Exceptions of user code are caught where that code is
+        called and passed to ``context.failed(node, error)``; if that returns, the node is finished with the
+        record. Nothing else is caught: an exception from ``forward`` stops the task.
         """
 
     reads_alone = False
-    """Whether it makes at most one record of each, with the same headers, from nothing but the record as it
-    was read: then other tasks may be given it too.
+    """Whether its result depends only on the record as read, so that other tasks may share the result.
+
+    Such an operator forwards at most one record per input record, with the same headers.
     """
 
     @property
     def takes_batches(self) -> bool:
-        """Whether it computes the records of a batch together, by `collected`, where the task lets it."""
+        """Whether it can compute a batch's records together with `collected`, where the task allows it."""
         return False
 
     def collected(self, node: str, context: Context, forward: Forward) -> Collected:
-        """In place of `compile`: where the node's records are collected and computed together."""
+        """Return the collector that computes the node's records together; it replaces `compile`."""
         raise NotImplementedError(f"{type(self).__name__} takes records one by one")
 
 
 class Node:
-    """A place in the graph. ``children`` are in the order in which they were added: records go to them in
-    turn.
-    """
+    """A node of the graph. Records are sent to ``children`` in the order in which they were added."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -94,7 +93,7 @@ class Node:
 
 
 class Source(Node):
-    """Reads topics (bare names) of one pair of serdes; ``key`` or ``value`` None leaves bytes as they are."""
+    """A node that reads topics (bare names) with one pair of serdes; without a serde, bytes stay bytes."""
 
     def __init__(
         self,
@@ -114,7 +113,7 @@ class Source(Node):
 
 
 class Processor(Node):
-    """Runs an operator."""
+    """A node that runs an operator."""
 
     def __init__(self, name: str, operator: Operator) -> None:
         super().__init__(name)
@@ -122,7 +121,7 @@ class Processor(Node):
 
 
 class Sink(Node):
-    """Writes to a topic (bare name), or to the one that ``topic`` chooses for each record."""
+    """A node that writes to a topic (bare name), or to the topic that ``topic`` chooses for each record."""
 
     def __init__(
         self,
@@ -141,7 +140,7 @@ class Sink(Node):
 
 @dataclass(frozen=True, slots=True)
 class Repartition:
-    """A repartition topic. ``partitions`` None: as many as the greatest of the topics above it."""
+    """A repartition topic. ``partitions`` None: the greatest number among the upstream topics."""
 
     name: str
     partitions: int | None = None
@@ -149,7 +148,7 @@ class Repartition:
 
 @dataclass(frozen=True, slots=True)
 class InternalTopic:
-    """A topic that the application owns, as it must be created."""
+    """A topic that the application owns, with everything needed to create it."""
 
     name: str
     partitions: int
@@ -159,7 +158,7 @@ class InternalTopic:
 
 @dataclass(frozen=True, slots=True)
 class GlobalTable:
-    """A topic that every worker holds as a whole, in a store that all tasks read."""
+    """A topic that every worker holds in full, in a store that all tasks read."""
 
     topic: str
     source: str
@@ -169,14 +168,14 @@ class GlobalTable:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A DataFrame that is read as if it were a topic. It stays with who starts the application.
+    """A DataFrame that is read like a topic. It stays in the process that starts the application.
 
-    ``partitions`` None: as many as the greatest of the topics.
+    ``partitions`` None: the greatest number of partitions among the topics.
     """
 
     partitions: int | None
     data: Any = None
-    """The DataFrame, and what tells its columns: the runner's matter."""
+    """The DataFrame and the description of its columns, which only the runner interprets."""
 
     def __reduce__(self) -> tuple[type[Frame], tuple[int | None]]:
         return Frame, (self.partitions,)
@@ -200,22 +199,22 @@ class SubTopology:
 
     @cached_property
     def source_topics(self) -> tuple[str, ...]:
-        """Bare names of the topics it reads."""
+        """The bare names of the topics that it reads."""
         return tuple(topic for source in self.sources for topic in source.topics)
 
     @cached_property
     def has_timers(self) -> bool:
-        """Whether its tasks act when time passes, so that they need `Task.tick` in every batch."""
+        """Whether its tasks act when time passes, so that every batch must call `Task.tick`."""
         return any(isinstance(node, Processor) and node.operator.has_timers for node in self.nodes)
 
     @cached_property
     def stateless(self) -> bool:
-        """No store and no timers: records may be processed anywhere and in any order."""
+        """Whether it has neither stores nor timers: records may be processed anywhere, in any order."""
         return not self.stores and not self.has_timers
 
 
 class Topology:
-    """The graph of one application. Built by `penstock.streams.App`; see there for a working example."""
+    """The graph of one application. `penstock.streams.App` builds it; see there for an example."""
 
     def __init__(self, application: str, *, errors: ErrorPolicy | None = None) -> None:
         self.application = application
@@ -226,12 +225,12 @@ class Topology:
         self.globals: dict[str, GlobalTable] = {}
         self.frames: dict[str, Frame] = {}
         self.copartitioned: list[tuple[str, frozenset[str]]] = []
-        """The topics that must have as many partitions each, and the operations that say so."""
+        """The sets of topics that need equal numbers of partitions, each with the operation that needs it."""
 
     # building
 
     def add_source(self, source: Source) -> Source:
-        """Raises TopologyError where one of its topics has a source, or the name is taken."""
+        """Add a source. Raises TopologyError if one of its topics has a source, or if the name exists."""
         for topic in source.topics:
             if topic in self.globals:
                 raise TopologyError(f"topic {topic} is a global table, so it is not read by {source.name}")
@@ -266,12 +265,12 @@ class Topology:
         self.nodes[node.name] = node
 
     def add_store(self, spec: StoreSpec) -> None:
-        """Raises TopologyError where the name is taken by another store."""
+        """Add a store. Raises TopologyError if another store has the name."""
         if self.is_global_store(spec.name) or self.stores.setdefault(spec.name, spec) is not spec:
             raise TopologyError(f"two stores are named {spec.name}: give one of them another name")
 
     def connect(self, node: Node, store: str) -> None:
-        """Give a node access to a store, which joins their sub-topologies."""
+        """Give a node access to a store, which merges the sub-topologies of all nodes with that store."""
         if store not in node.stores:
             node.stores.append(store)
 
@@ -293,19 +292,17 @@ class Topology:
         self.globals[table.topic] = table
 
     def is_global_store(self, name: str) -> bool:
-        """Whether a global table is kept under this name."""
+        """Whether a global table's store has this name."""
         return any(table.store.name == name for table in self.globals.values())
 
     def copartition(self, topics: Iterable[str], because: str) -> None:
-        """Demand that these topics (bare names) have as many partitions each; ``because`` names the
-        operation.
-        """
+        """Require equal numbers of partitions for these topics (bare names); ``because`` names the reason."""
         self.copartitioned.append((because, frozenset(topics)))
 
     # what was built
 
     def topic(self, name: str) -> str:
-        """The topic as the cluster knows it: internal ones get the application's name."""
+        """Return a topic's name on the cluster: internal topics are prefixed with the application's name."""
         return f"{self.application}-{name}" if name in self.repartitions else name
 
     def changelog_topic(self, store: str) -> str:
@@ -313,23 +310,26 @@ class Topology:
 
     @property
     def global_sources(self) -> dict[str, GlobalTable]:
-        """Global tables by the names of their source nodes."""
+        """The global tables by the names of their source nodes."""
         return {table.source: table for table in self.globals.values()}
 
     @property
     def sub_topologies(self) -> tuple[SubTopology, ...]:
-        """The connected parts, numbered as Kafka Streams does: in the order of their first source's name.
+        """The connected parts, numbered as in Kafka Streams: in the order of their first sources' names.
 
-        Global tables take part in the numbering.
+        Global tables take numbers too.
         """
         return _split(self)
 
     def source_topics(self) -> dict[str, SubTopology]:
-        """Which part reads a topic (name on the cluster), repartition topics included, global ones not."""
+        """Return the sub-topology that reads each topic, by the topics' names on the cluster.
+
+        Repartition topics are included, topics of global tables are not.
+        """
         return {self.topic(topic): part for part in self.sub_topologies for topic in part.source_topics}
 
     def internal_topics(self, partitions: Mapping[str, int]) -> dict[str, InternalTopic]:
-        """The repartition and changelog topics, given the number of partitions of each topic that is read.
+        """Return the repartition and changelog topics, given the number of partitions of each input topic.
 
         Raises CoPartitioningError, and TopologyError for a topic without a number.
         """
@@ -348,15 +348,15 @@ class Topology:
         return {topic.name: topic for topic in found}
 
     def task_count(self, part: SubTopology, counts: Mapping[str, int]) -> int:
-        """How many tasks a part has: the greatest number of partitions among what it reads."""
+        """Return the number of tasks of a part: the greatest number of partitions of its topics."""
         return max(counts[self.topic(topic)] for topic in part.source_topics)
 
     def partition_counts(self, partitions: Mapping[str, int]) -> dict[str, int]:
-        """``partitions`` (by topic on the cluster) completed by the repartition topics and DataFrames.
+        """Complete ``partitions`` (by topic on the cluster) with the repartition topics and DataFrames.
 
-        A repartition topic without a number of its own gets the greatest of what its part reads, and then
-        that of the topics it is joined with. Raises CoPartitioningError where numbers that are given don't
-        agree.
+        A repartition topic without its own number gets the greatest number among the topics that its part
+        reads, and then that of the topics it is joined with. Raises CoPartitioningError if explicit numbers
+        disagree.
         """
         counts = {topic: count for topic, count in partitions.items() if topic not in self.repartitions}
         for repartition in self.repartitions.values():
@@ -377,7 +377,8 @@ class Topology:
                 if known and len(known) == len(above - {name}):
                     counts[name] = max(known)
             if not any(name in counts for name in undecided):
-                # The two topics of a foreign-key join feed each other; each has the partitions of its table.
+                # A foreign-key join's two topics feed each other; each gets the number of partitions of its
+                # table.
                 for _, topics in self.copartitioned:
                     known = [counts[topic] for topic in topics if topic in counts]
                     counts.update((topic, max(known)) for topic in topics if known and topic not in counts)
@@ -422,7 +423,7 @@ def _writes(part: SubTopology, topic: str) -> bool:
 
 @dataclass
 class _Groups:
-    """Union-find over names of nodes and stores."""
+    """A union-find structure over the names of nodes and stores."""
 
     parent: dict[str, str] = field(default_factory=dict)
 
@@ -441,7 +442,7 @@ def _split(topology: Topology) -> tuple[SubTopology, ...]:
         for parent in node.parents:
             groups.unite(node.name, parent.name)
         for store in node.stores:
-            if store in topology.stores:  # those of global tables join nothing
+            if store in topology.stores:  # the stores of global tables connect nothing
                 groups.unite(node.name, f"store {store}")
     members: dict[str, list[Node]] = {}
     sources = [name for name, node in topology.nodes.items() if isinstance(node, Source)]
@@ -451,7 +452,7 @@ def _split(topology: Topology) -> tuple[SubTopology, ...]:
         members[groups.root(node.name)].append(node)
     parts = []
     for number, nodes in enumerate(members.values()):
-        if nodes:  # global tables have numbers, and no tasks
+        if nodes:  # global tables have numbers, but no tasks
             names = dict.fromkeys(
                 store for node in nodes for store in node.stores if store in topology.stores
             )

@@ -1,11 +1,11 @@
-"""The one form of state: a map from bytes to bytes, in the order of its keys, that knows what changed.
+"""The map that holds all state: from bytes to bytes, ordered by key, with a record of its changes.
 
-A task has one for each of its stores. Whatever keeps state between batches takes `OrderedBytes.take_delta`
-after each batch (for the state log and the changelog) and gives it back with `OrderedBytes.apply`.
+A task has one map for each of its stores. The component that persists state calls `OrderedBytes.take_delta`
+after each batch (for the state log and the changelog), and restores the state with `OrderedBytes.apply`.
 
-It is a dict, plus the keys in order from the first time that somebody asks for a range: a store that is only
-read key by key, the usual one, doesn't pay for order. 1 M keys of 10 bytes with values of 16 take about
-150 MB, in order 15 MB more, and 35 MB more while all are in the delta.
+The map is a dict; the first range query adds the sorted keys. A store that is only read key by key, which is
+the usual case, does not pay for order. 1 M keys of 10 bytes with values of 16 bytes take about 150 MB; the
+sorted keys take 15 MB more, and a delta that contains all of them 35 MB more.
 """
 
 from __future__ import annotations
@@ -15,11 +15,14 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 _CHUNK: Final = 512
-"""Keys in a chunk before it is split in two: an insertion moves at most twice that many pointers."""
+"""Keys per chunk after a split.
+
+A chunk is split at twice this size, so that an insertion moves at most that many pointers.
+"""
 
 
 class _SortedKeys:
-    """Keys in order, in chunks, each with its greatest key beside it."""
+    """Sorted keys in chunks, with the greatest key of each chunk."""
 
     __slots__ = ("chunks", "maxima")
 
@@ -28,7 +31,7 @@ class _SortedKeys:
         self.maxima = [chunk[-1] for chunk in self.chunks]
 
     def add(self, key: bytes) -> None:
-        """Put in a key that is not there yet."""
+        """Insert a key that is not present yet."""
         at = bisect_left(self.maxima, key)
         if at == len(self.maxima):
             if not at:
@@ -47,7 +50,7 @@ class _SortedKeys:
             self.maxima[at : at + 1] = chunk[_CHUNK - 1], chunk[-1]
 
     def remove(self, key: bytes) -> None:
-        """Take out a key that is there."""
+        """Remove a key that is present."""
         at = bisect_left(self.maxima, key)
         chunk = self.chunks[at]
         del chunk[bisect_left(chunk, key)]
@@ -57,7 +60,7 @@ class _SortedKeys:
             self.maxima[at] = chunk[-1]
 
     def first(self, low: bytes) -> bytes | None:
-        """The least key that is not below ``low``."""
+        """Return the least key that is not below ``low``."""
         at = bisect_left(self.maxima, low)
         if at == len(self.maxima):
             return None
@@ -65,7 +68,7 @@ class _SortedKeys:
         return chunk[bisect_left(chunk, low)]
 
     def some(self, low: bytes | None, high: bytes | None, limit: int, reverse: bool) -> list[bytes]:
-        """The first ``limit`` keys of `between`, or its last ones in reverse, without walking the rest."""
+        """Return the first ``limit`` keys of `between`, or its last ones in reverse, without walking all."""
         found: list[bytes] = []
         chunks, maxima = self.chunks, self.maxima
         if reverse:
@@ -91,7 +94,7 @@ class _SortedKeys:
         return found
 
     def between(self, low: bytes | None, high: bytes | None) -> list[bytes]:
-        """Keys with ``low <= key < high``, in order; None leaves a side open."""
+        """Return the keys with ``low <= key < high``, in order; None leaves a side open."""
         chunks, maxima = self.chunks, self.maxima
         first = 0 if low is None else bisect_left(maxima, low)
         last = len(chunks) - 1 if high is None else min(bisect_left(maxima, high), len(chunks) - 1)
@@ -111,8 +114,8 @@ class _SortedKeys:
 class OrderedBytes:
     """A map ``bytes -> bytes`` with ranges in key order and the changes since the last `take_delta`.
 
-    ``data`` may be read directly (``data.get`` is the fastest way to a value); writing goes through `put` and
-    `delete`, or the delta would miss it.
+    ``data`` may be read directly (``data.get`` is the fastest way to a value). Writes must go through `put`
+    and `delete`, otherwise the delta does not contain them.
     """
 
     __slots__ = ("_delta", "_sorted", "data")
@@ -137,7 +140,7 @@ class OrderedBytes:
         self.data[key] = self._delta[key] = value
 
     def delete(self, key: bytes) -> None:
-        """Take the key out, if it is there. What was never there leaves no trace in the delta."""
+        """Remove the key if it is present. Deleting an absent key does not change the delta."""
         if self.data.pop(key, None) is None:
             return
         if self._sorted is not None:
@@ -152,11 +155,11 @@ class OrderedBytes:
         reverse: bool = False,
         limit: int | None = None,
     ) -> Iterator[tuple[bytes, bytes]]:
-        """Entries with ``low <= key < high`` in key order; None leaves a side open. ``limit``: so many of
-        them at most, at the cost of those alone.
+        """Iterate over the entries with ``low <= key < high`` in key order; None leaves a side open.
 
-        The range is what it was at the call: the map may be changed while it is walked, and entries that are
-        removed meanwhile are left out.
+        ``limit`` is the maximum number of entries; the cost depends on it and not on the range. The range is
+        fixed at the call: the map may change during the iteration, which skips entries that are deleted
+        meanwhile.
         """
         if limit is not None:
             return self._entries(self._in_order().some(low, high, limit, reverse))
@@ -171,7 +174,7 @@ class OrderedBytes:
         return self._sorted
 
     def set_order(self, keys: list[bytes]) -> None:
-        """Take over the keys in order from somebody who has sorted them: all keys of the map, each once."""
+        """Take over the map's keys, each once, from a caller that has already sorted them."""
         self._sorted = _SortedKeys(keys)
 
     def _entries(self, keys: list[bytes]) -> Iterator[tuple[bytes, bytes]]:
@@ -182,19 +185,18 @@ class OrderedBytes:
                 yield key, value
 
     def first(self, low: bytes = b"", high: bytes | None = None) -> bytes | None:
-        """The least key with ``low <= key < high``, or None: found without walking the range, unlike with
-        `scan`.
-        """
+        """Return the least key with ``low <= key < high``, or None, without walking the range."""
         key = self._in_order().first(low)
         return None if key is None or (high is not None and key >= high) else key
 
     def prefix(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Entries whose keys begin with ``prefix``."""
+        """Iterate over the entries whose keys begin with ``prefix``."""
         return self.scan(prefix, after_prefix(prefix))
 
     def take_delta(self) -> dict[bytes, bytes | None]:
-        """What changed since the last call, by key; None is a deletion. A key put and deleted in between is
-        in it.
+        """Return the changes since the last call, by key; None is a deletion.
+
+        A key that was both put and deleted since then is included.
         """
         delta = self._delta
         self._delta = {}
@@ -202,13 +204,13 @@ class OrderedBytes:
 
     @property
     def delta(self) -> dict[bytes, bytes | None]:
-        """What `take_delta` would give now; not to be changed."""
+        """The changes that `take_delta` would return now; read-only."""
         return self._delta
 
     def apply(self, delta: Iterable[tuple[bytes, bytes | None]]) -> None:
-        """Take up changes that are kept elsewhere already: restored ones. They don't show in the delta.
+        """Apply changes that are already persisted elsewhere, such as restored ones; the delta ignores them.
 
-        Keys that are in order stay so.
+        If the keys are sorted, they stay sorted.
         """
         data, ordered = self.data, self._sorted
         for key, value in delta:
@@ -222,12 +224,12 @@ class OrderedBytes:
 
 
 class TimedBytes(OrderedBytes):
-    """An ordered map whose entries have times, which knows the greatest of them and lets old entries expire.
+    """An ordered map whose entries have times; it tracks the greatest time and lets old entries expire.
 
     Args:
-        time_of: the time of an entry, milliseconds, 0 or more, by its key and value.
-        segment_ms: entries are kept track of, and expire, in spans of this length; 0: they don't expire.
-        moves: whether putting a key again may change its time; else the time is in the key.
+        time_of: the time of an entry, from its key and value, in milliseconds, 0 or more.
+        segment_ms: entries are tracked, and expire, in spans of this length; 0: they don't expire.
+        moves: whether putting a key again may change its time; otherwise the time is part of the key.
     """
 
     __slots__ = ("_expired", "_segments", "latest_ms", "moves", "segment_ms", "time_of")
@@ -240,7 +242,7 @@ class TimedBytes(OrderedBytes):
         self.segment_ms = segment_ms
         self.moves = moves
         self.latest_ms = -1
-        """The greatest time that was ever put; -1 before the first."""
+        """The greatest time ever put; -1 before the first."""
         self._segments: dict[int, list[bytes]] = {}
         self._expired = 0
 
@@ -267,7 +269,7 @@ class TimedBytes(OrderedBytes):
             self._segments.setdefault(segment, []).append(key)
 
     def expire(self, before_ms: int) -> None:
-        """Delete the segments that lie as a whole before this time. Cheap where that was done before."""
+        """Delete the segments that lie entirely before this time. A repeated call costs little."""
         end = before_ms // self.segment_ms
         if end <= self._expired:
             return
@@ -280,7 +282,7 @@ class TimedBytes(OrderedBytes):
 
 
 def after_prefix(prefix: bytes) -> bytes | None:
-    """The least key above all that begin with ``prefix``; None where there is none."""
+    """Return the least key above all keys that begin with ``prefix``; None if there is none."""
     stripped = prefix.rstrip(b"\xff")
     if not stripped:
         return None
@@ -288,5 +290,5 @@ def after_prefix(prefix: bytes) -> bytes | None:
 
 
 def after(key: bytes) -> bytes:
-    """The least key above ``key``: makes an inclusive end out of an exclusive one."""
+    """Return the least key above ``key``, to turn an inclusive end into an exclusive one."""
     return key + b"\x00"

@@ -1,7 +1,7 @@
 """The process operator: user code with keyed state, timers and time, record by record (KIP-478, KIP-820).
 
-A `Processor` is made anew for each task. What it keeps between records belongs into its stores: its own
-attributes are gone when the task moves or restarts.
+A new `Processor` is created for each task. State that must last between records belongs in stores: the
+processor's own attributes are lost when the task moves or restarts.
 """
 
 from __future__ import annotations
@@ -25,19 +25,21 @@ K2 = TypeVar("K2")
 V2 = TypeVar("V2")
 
 TimeKind: TypeAlias = Literal["stream", "wall"]
-"""Stream time: the greatest timestamp that the task has seen. Wall time: the time of day, as the batch
+"""The kind of time of a timer.
+
+Stream time is the greatest timestamp that the task has seen. Wall time is the time of day at which the batch
 began.
 """
 
 
 class Processor(ABC, Generic[K, V, K2, V2]):
-    """Takes records of keys K and values V, forwards those of K2 and V2.
+    """Processes records of K and V, and forwards records of K2 and V2.
 
-    ``self.context`` (see `ProcessorContext`) gives stores, time and `ProcessorContext.forward`.
+    ``self.context`` (see `ProcessorContext`) provides stores, time and `ProcessorContext.forward`.
 
         >>> from penstock.streams import App, Processor, TopologyTest, key_value_store, long, string
         >>> class Idle(Processor):
-        ...     '''Tells when a key was silent for a minute.'''
+        ...     '''Reports keys without a record for a minute.'''
         ...     def process(self, record):
         ...         seen = self.context.store("seen")
         ...         seen.put(record.key, record.timestamp_ms, record.timestamp_ms)
@@ -59,17 +61,25 @@ class Processor(ABC, Generic[K, V, K2, V2]):
     context: ProcessorContext
 
     def init(self) -> None:
-        """Called once in each task, before its first record; `ProcessorContext.every` is for here."""
+        """Prepare the processor, once per task before its first record.
+
+        Call `ProcessorContext.every` here.
+        """
         return None
 
     @abstractmethod
     def process(self, record: Record[K, V]) -> None:
-        """Take a record. An exception sends the record to the dead-letter topic, or stops the application;
-        what was put and forwarded before it stays.
+        """Process a record.
+
+        An exception sends the record to the dead-letter topic or stops the application. Whatever was put and
+        forwarded before the exception stays.
         """
 
     def on_timer(self, key: K, time_ms: int, kind: TimeKind) -> None:
-        """A timer that was set for this key and time is due. Time may be later: ``context`` tells."""
+        """Handle a timer of this key and time that is due.
+
+        The current time may be later than ``time_ms``; ``context`` has it.
+        """
         raise NotImplementedError(f"{type(self).__name__} sets timers, and has no on_timer")
 
 
@@ -78,7 +88,7 @@ _KINDS: Final[tuple[TimeKind, TimeKind]] = ("stream", "wall")
 
 
 class ProcessorContext:
-    """What a `Processor` may ask for and do."""
+    """The context of a `Processor`: stores, time, timers and forwarding."""
 
     def __init__(
         self,
@@ -96,7 +106,7 @@ class ProcessorContext:
         self._schedules: list[_Schedule] = []
 
     def forward(self, record: Record[Any, Any], child: str | None = None) -> None:
-        """Give a record to all nodes below, or to the one of this name."""
+        """Forward a record to all child nodes, or to the child of this name."""
         if child is None:
             self._forward(record.key, record.value, record.timestamp_ms, record.headers)
             return
@@ -106,7 +116,7 @@ class ProcessorContext:
         children[child](record.key, record.value, record.timestamp_ms, record.headers)
 
     def store(self, name: str) -> Any:
-        """A store that the node was given. Raises TopologyError."""
+        """Return a store that the node is connected to. Raises TopologyError."""
         return self._context.store(name)
 
     @property
@@ -116,7 +126,7 @@ class ProcessorContext:
 
     @property
     def wall_clock_ms(self) -> int:
-        """The time of day when the batch began."""
+        """The time of day at which the batch began."""
         return self._context.wall_clock_ms
 
     @property
@@ -125,26 +135,26 @@ class ProcessorContext:
 
     @property
     def origin(self) -> Origin:
-        """Where the record in hand was read."""
+        """The place from which the current record was read."""
         return self._context.origin
 
     def set_timer(self, key: Any, at_ms: int, kind: TimeKind = "stream") -> None:
-        """Have `Processor.on_timer` called when the time has come. A timer is its key, time and kind: set
-        twice, it is one.
+        """Set a timer, which calls `Processor.on_timer` once the time is reached.
 
-        Timers are state: they outlive restarts. One that is due already comes right after the record in hand.
+        A timer is identified by key, time and kind, so setting it twice sets one timer. Timers are state and
+        survive restarts. A timer that is already due fires right after the current record.
         """
         self._timer_map().put(self._timer(key, at_ms, kind), b"")
 
     def delete_timer(self, key: Any, at_ms: int, kind: TimeKind = "stream") -> None:
-        """Take a timer back, if it is set."""
+        """Delete a timer, if it is set."""
         self._timer_map().delete(self._timer(key, at_ms, kind))
 
     def every(self, interval_ms: int, action: Callable[[int], object], kind: TimeKind = "stream") -> None:
-        """Call ``action(time_ms)`` once each interval, as Kafka Streams' punctuators.
+        """Call ``action(time_ms)`` once per interval, like a punctuator of Kafka Streams.
 
-        On stream time first with the first record, on wall time first after one interval. Intervals that
-        passed as one are made up for by one call. Only in `Processor.init`.
+        On stream time the first call is at the first record, and on wall time after one interval. If several
+        intervals pass at once, there is one call for all of them. Use it in `Processor.init` only.
         """
         if interval_ms < 1:
             raise TopologyError(f"{self._node} calls something every {interval_ms} ms: at least 1 is needed")
@@ -165,7 +175,7 @@ class ProcessorContext:
 
 
 class _Schedule:
-    """One `ProcessorContext.every`."""
+    """One periodic action, registered with `ProcessorContext.every`."""
 
     def __init__(
         self,
@@ -200,7 +210,7 @@ class _Schedule:
 
 
 class Process(Operator):
-    """Runs a `Processor`."""
+    """The operator that runs a `Processor`."""
 
     def __init__(
         self,
@@ -253,7 +263,7 @@ def _same_key(node: str, forward: Forward, key_in_hand: list[Any]) -> Forward:
 
 
 class _Timers:
-    """Fires what is due in one task."""
+    """Fires the due timers of one task."""
 
     def __init__(
         self,
@@ -272,8 +282,9 @@ class _Timers:
         self._key_in_hand = key_in_hand
 
     def fire(self) -> None:
-        """Timers in the order of their times, stream time first; those that they set and that are due as
-        well.
+        """Fire the due timers by time, stream time before wall time, then the periodic actions.
+
+        Timers that user code sets meanwhile fire too, if they are due.
         """
         context = self._context
         for number, kind in enumerate(_KINDS):
@@ -292,9 +303,7 @@ class _Timers:
         self._failing(lambda: self._user.on_timer(key, time_ms, kind), key_bytes, time_ms)
 
     def _failing(self, action: Callable[[], object], key: bytes, time_ms: int) -> None:
-        """Run user code for which no record is in hand: in errors and dead letters the timer stands for
-        it.
-        """
+        """Run user code without a current record; in errors and dead letters the timer stands in for it."""
         context = self._context
         record, context.record = (
             context.record,

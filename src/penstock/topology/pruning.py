@@ -1,4 +1,4 @@
-"""The part of a topology that one node's records come from."""
+"""Pruning: the part of a topology that produces one node's records."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ def records_of(
     *,
     is_table: bool,
 ) -> Topology:
-    """A topology of its own that writes the records of ``node`` to ``topic``, and nothing else.
+    """Return a separate topology that writes the records of ``node`` to ``topic``, and nothing else.
 
-    It has the nodes above, and those that change a store that these read. Stores have no changelogs in it.
+    It contains the nodes upstream, and the nodes that change a store that these read. Its stores have no
+    changelogs.
     """
     kept = _needed(topology, node)
     made = Topology(topology.application, errors=topology.errors)
@@ -79,10 +80,10 @@ def _needed(topology: Topology, node: Node) -> set[str]:
 def _beside(
     node: Node, users: dict[str, list[Node]], writers: dict[str, list[Node]], repartitions: Iterable[str]
 ) -> list[Node]:
-    """What must be there as well."""
+    """Return the other nodes that ``node`` requires."""
     found = [*node.parents, *(user for store in node.stores for user in users.get(store, ()))]
     if isinstance(node, Source):
         found += [sink for topic in node.topics if topic in repartitions for sink in writers.get(topic, ())]
     if isinstance(node, Processor) and isinstance(node.operator, Branch):
-        found += node.children  # it looks for all of its branches
+        found += node.children  # a branch operator needs all of its child nodes
     return found

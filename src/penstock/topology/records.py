@@ -1,8 +1,8 @@
 """Records as they enter, cross and leave a task.
 
-Between nodes a record is no object: it is four arguments of a call, ``(key, value, timestamp_ms, headers)``.
-An object for each node and record would cost as much as the work. Where user code asks for a record (the
-process API), and where tests read one, it is a `Record`.
+Between nodes a record is not an object but the four arguments of a call, ``(key, value, timestamp_ms,
+headers)``: creating an object per node and record would cost as much as the work itself. User code that
+receives records (the process API) and tests get a `Record`.
 """
 
 from __future__ import annotations
@@ -14,33 +14,35 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]
-"""Names and values in their order; a name may come more than once."""
+"""Names and values in order; a name may occur more than once."""
 
 NO_HEADERS: Final[Headers] = ()
 NO_TIMESTAMP: Final = -1
-"""Before the first record stream time is this, as in Kafka Streams."""
+"""The stream time before the first record, as in Kafka Streams."""
 
 Forward: TypeAlias = Callable[[Any, Any, int, Headers], None]
-"""How a record goes to a node: ``(key, value, timestamp_ms, headers)``."""
+"""The call that passes a record to a node: ``(key, value, timestamp_ms, headers)``."""
 
 Change: TypeAlias = tuple[Any, Any, bool]
-"""What table nodes forward as the value: ``(new, old, is_latest)``.
+"""The value that table nodes forward: ``(new, old, is_latest)``.
 
-None stands for "no value", so a deletion is ``(None, old, True)``. ``old`` is None too where nothing
-downstream asked for old values. ``is_latest`` is False only for an update of a versioned table that came out
-of order (KIP-914).
+None stands for "no value", so a deletion is ``(None, old, True)``. ``old`` is also None if nothing downstream
+needs old values. ``is_latest`` is False only for an update of a versioned table that arrived out of order
+(KIP-914).
 """
 
 Output: TypeAlias = tuple[str, int | None, bytes | None, bytes | None, int, Headers]
-"""What a task sends: ``(topic, partition, key, value, timestamp_ms, headers)``.
+"""A record that a task sends: ``(topic, partition, key, value, timestamp_ms, headers)``.
 
-``partition`` None leaves it to Kafka's partitioner: murmur2 of the key, or any where the key is None.
+``partition`` None leaves the choice to Kafka's partitioner: murmur2 of the key, or any partition without a
+key.
 """
 
 
 class Record(Generic[K, V]):
-    """A record as user code sees it: ``key``, ``value``, ``timestamp_ms`` (since 1970, UTC) and
-    ``headers``.
+    """A record as user code sees it.
+
+    ``timestamp_ms`` is in milliseconds since 1970, UTC.
     """
 
     __slots__ = ("headers", "key", "timestamp_ms", "value")
@@ -60,14 +62,14 @@ class Record(Generic[K, V]):
             and self.headers == other.headers
         )
 
-    __hash__ = None  # type: ignore[assignment]  # it can be changed
+    __hash__ = None  # type: ignore[assignment]  # mutable, so not hashable
 
     def __repr__(self) -> str:
         headers = f", {self.headers!r}" if self.headers else ""
         return f"Record({self.key!r}, {self.value!r}, {self.timestamp_ms}{headers})"
 
     def header(self, name: str) -> bytes | None:
-        """The last header of this name, or None."""
+        """Return the value of the last header of this name, or None."""
         for key, value in reversed(self.headers):
             if key == name:
                 return value
@@ -75,7 +77,7 @@ class Record(Generic[K, V]):
 
 
 class Origin(NamedTuple):
-    """Where the record that is being processed was read: the input record, not what nodes made of it."""
+    """The place from which the current input record was read, whatever nodes derived from it."""
 
     topic: str
     partition: int

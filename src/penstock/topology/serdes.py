@@ -1,8 +1,8 @@
-"""Serdes: what a key or a value is in Python, and its bytes in a topic, in a changelog and in a state store.
+"""Serdes: conversions of keys and values between Python and bytes in topics, changelogs and state stores.
 
-Null is never given to a serde: a record without a key or value, and a tombstone, stay None. The number
-formats are those of Kafka's own serializers (big endian), and windowed keys those of Kafka Streams, so that
-its clients read what is written here and the other way round.
+A serde never receives null: a record without a key or value, and a tombstone, stay None. Numbers have the
+formats of Kafka's own serializers (big endian), and windowed keys those of Kafka Streams, so that Kafka's
+clients can read what this package writes, and the reverse.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ K = TypeVar("K")
 class Serde(Generic[T]):
     """A pair of functions: ``serialize(value) -> bytes`` and ``deserialize(bytes) -> value``.
 
-    Either raises what it likes for what it can't take; the node that called it is named in the error.
+    Both may raise any exception for input that they can't convert; the error names the node that called them.
 
         >>> point = Serde(lambda p: b"%d,%d" % p, lambda b: tuple(map(int, b.split(b","))), name="point")
         >>> point.deserialize(point.serialize((1, 2)))
         (1, 2)
 
-    Topologies are sent to workers: ``made_by``, a function and its arguments that give the serde again,
-    serves where the two functions can't be pickled.
+    Topologies are pickled and sent to workers. If the two functions can't be pickled, ``made_by`` can: a
+    function and its arguments that create the serde again.
     """
 
     __slots__ = ("deserialize", "made_by", "name", "serialize")
@@ -108,28 +108,29 @@ _encode_json_strictly = JSONEncoder(ensure_ascii=False, separators=(",", ":"), a
 
 def _to_json(value: Any) -> bytes:
     data = _encode_json(value)
-    # The encoder writes NaN as null: a null may have been one, and the standard library refuses those.
+    # The encoder writes NaN as null, so a null in the output may have been NaN, which the standard library
+    # rejects.
     return _encode_json_strictly(value).encode() if b"null" in data else data
 
 
 raw: Final[Serde[bytes]] = Serde(_same, _same, name="raw", made_by=(_builtin, ("raw",)))
-"""The bytes themselves."""
+"""Bytes, unchanged."""
 string: Final[Serde[str]] = Serde(_text, bytes.decode, name="string", made_by=(_builtin, ("string",)))
 """Text as UTF-8."""
 json: Final[Serde[Any]] = Serde(
     _to_json, msgspec.json.Decoder().decode, name="json", made_by=(_builtin, ("json",))
 )
-"""Any JSON value, as compact UTF-8. NaN is refused; JSON's own null is None.
+"""Any JSON value, as compact UTF-8. NaN raises an error; JSON's own null is None.
 
-Dates, UUIDs, bytes (as base64) and dataclasses are written as well, and come back as text and dicts. The
-bytes are not canonical: a dict used as a key must be built in one order.
+Dates, UUIDs, bytes (as base64) and dataclasses can be written too, but are read back as text and dicts. The
+bytes are not canonical: a dict that serves as a key must always be built in the same order.
 """
 integer: Final[Serde[int]] = _number("integer", ">i", (int,))
-"""32-bit signed, Kafka's IntegerSerializer."""
+"""A 32-bit signed integer in the format of Kafka's IntegerSerializer."""
 long: Final[Serde[int]] = _number("long", ">q", (int,))
-"""64-bit signed, Kafka's LongSerializer."""
+"""A 64-bit signed integer in the format of Kafka's LongSerializer."""
 double: Final[Serde[float]] = _number("double", ">d", (float, int))
-"""64-bit float, Kafka's DoubleSerializer."""
+"""A 64-bit float in the format of Kafka's DoubleSerializer."""
 
 _SUM_AND_COUNT: Final = Struct(">dq")
 sum_and_count: Final[Serde[tuple[float, int]]] = Serde(
@@ -138,7 +139,7 @@ sum_and_count: Final[Serde[tuple[float, int]]] = Serde(
     name="sum and count",
     made_by=(_builtin, ("sum and count",)),
 )
-"""What averages are kept as: a double and a long."""
+"""The stored form of an average: a double and a long."""
 
 _BUILTIN: Final[dict[str, Serde[Any]]] = {
     serde.name: serde for serde in (raw, string, json, integer, long, double, sum_and_count)
@@ -148,8 +149,8 @@ _BUILTIN: Final[dict[str, Serde[Any]]] = {
 class Window(NamedTuple):
     """A span of time in milliseconds since 1970: from ``start_ms`` to ``end_ms``.
 
-    The end of a time window is exclusive; that of a session window, the timestamp of its last record, is
-    inclusive.
+    The end of a time window is exclusive. The end of a session window is the timestamp of its last record,
+    and is inclusive.
     """
 
     start_ms: int
@@ -168,8 +169,9 @@ _TIMES: Final = Struct(">qq")
 
 
 def time_windowed(inner: Serde[K], size_ms: int) -> Serde[Windowed[K]]:
-    """Kafka Streams' TimeWindowedSerde: the key, then the window's start (8 bytes). The end follows from the
-    size.
+    """Return a serde in the format of Kafka Streams' TimeWindowedSerde.
+
+    The key is followed by the window's start (8 bytes); the end follows from the size.
     """
     if size_ms <= 0:
         raise SerdeError(f"a window's size is above 0 ms, not {size_ms}")
@@ -188,7 +190,10 @@ def time_windowed(inner: Serde[K], size_ms: int) -> Serde[Windowed[K]]:
 
 
 def session_windowed(inner: Serde[K]) -> Serde[Windowed[K]]:
-    """Kafka Streams' SessionWindowedSerde: the key, then the session's end and start (8 bytes each)."""
+    """Return a serde in the format of Kafka Streams' SessionWindowedSerde.
+
+    The key is followed by the session's end and start (8 bytes each).
+    """
 
     def serialize(windowed: Windowed[K]) -> bytes:
         window = windowed.window

@@ -1,13 +1,15 @@
 """Aggregates by sliding windows (KIP-450).
 
-The windows of a key are kept such that each has the aggregate of its records and, as its timestamp, the
-greatest of theirs. From these a new record's own windows follow, without the records:
+The store keeps, for each window of a key, the aggregate of its records and the greatest of their timestamps.
+The windows that a new record creates follow from these, without the earlier records:
 
-- the window that ends at it takes over from the last window that ended before it;
-- the window that starts right after it takes over from the last window around it that has later records;
-- the window that starts right after the record before it begins with the new record alone.
+- The window that ends at the record starts from the aggregate of the last window that ended before it.
+- The window that starts right after the record starts from the aggregate of the last window around it that
+  has later records.
+- The window that starts right after the preceding record starts with the new record alone.
 
-Records nearer to 0 than a window is long share the window that starts at 0, as none starts earlier.
+Records whose timestamp is less than a window's length share the window that starts at 0, because no window
+starts earlier.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ _TIME: Final = Struct(">q")
 
 
 class _Update(NamedTuple):
-    """A window that a record changes."""
+    """A change of one window that a record causes."""
 
     window: Window
     new: Any
@@ -44,7 +46,7 @@ class _Update(NamedTuple):
 
 @dataclass(slots=True)
 class _Stored:
-    """A window's aggregate as it is stored, and the timestamp of its last record."""
+    """A window's stored aggregate with the timestamp of its last record."""
 
     start_ms: int
     data: bytes
@@ -57,7 +59,7 @@ class _Stored:
 
 @dataclass(slots=True)
 class _Arrival:
-    """A record, and what becomes of the windows around it."""
+    """The processing of one record: the changes of the windows around it."""
 
     operator: AggregateSlidingWindows
     store: WindowStore[Any, Any]
@@ -67,17 +69,17 @@ class _Arrival:
     closed_before_ms: int
     updates: list[_Update] = field(default_factory=list)
     late: int = 0
-    """How many windows were left out because they are closed."""
+    """The number of windows that were skipped because they are closed."""
 
     def run(self) -> None:
-        """Find the updates, in the order in which they are sent."""
+        """Compute the updates, in the order in which they are sent."""
         if self.timestamp_ms < self.operator.windows.difference_ms:
             self._near_zero()
         else:
             self._usual()
 
     def _windows(self, from_ms: int) -> list[_Stored]:
-        """The windows that start from then to right after the record, the last first."""
+        """Return the windows that start from then to right after the record, the last one first."""
         key = self.store.key_serde.serialize(self.key)
         found = self.store.fetch_bytes(key, max(0, from_ms), self.timestamp_ms + 1, reverse=True)
         return [_Stored(start_ms, data) for start_ms, data in found]
@@ -95,7 +97,7 @@ class _Arrival:
         if own is not None:
             self._add_to(own)
             if own.last_ms == at_ms:
-                return  # not the first record at its time: its windows are there
+                return  # not the first record with this timestamp: its windows exist
         last = own or ended
         before_ms = None if last is None else last.last_ms
         if before_ms is not None and before_ms + 1 not in starts and own_ms < before_ms + 1:
@@ -128,7 +130,7 @@ class _Arrival:
         self._update(start_ms, takes_over, None)
 
     def _update(self, start_ms: int, base: _Stored | None, old: Any) -> None:
-        """The record goes into a window that has what ``base`` has."""
+        """Add the record to a window that starts from the aggregate of ``base``."""
         window = Window(start_ms, start_ms + self.operator.windows.difference_ms)
         if window.end_ms < self.closed_before_ms:
             self.late += 1
@@ -139,7 +141,7 @@ class _Arrival:
         self.updates.append(_Update(window, new, old, timestamp_ms))
 
     def _begin_after(self, base: _Stored | None, starts: set[int]) -> None:
-        """The window right after the record, if ``base`` has later records and it is not there."""
+        """Create the window right after the record, if it is missing and ``base`` has later records."""
         if base is None or base.last_ms <= self.timestamp_ms or self.timestamp_ms + 1 in starts:
             return
         start_ms = self.timestamp_ms + 1
@@ -151,7 +153,7 @@ class _Arrival:
 
 
 class AggregateSlidingWindows(WindowedTable):
-    """A table of sliding windows; see the module."""
+    """A table of sliding windows; the module's docstring explains the algorithm."""
 
     def __init__(
         self,

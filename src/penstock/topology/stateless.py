@@ -1,7 +1,7 @@
-"""Operators without state: each record by itself.
+"""Stateless operators, which process each record by itself.
 
-Functions take what their Kafka Streams namesakes take: ``(key, value)``, or the value alone where the key
-can't change.
+Functions take the same arguments as in Kafka Streams: ``(key, value)``, or only the value if the key can't
+change.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from penstock.topology.vectorised import Vectorised
 
 @dataclass(frozen=True, slots=True)
 class PassThrough(Operator):
-    """Where streams merge."""
+    """Forwards records unchanged; it merges streams."""
 
     def compile(self, node: str, context: Context, forward: Forward) -> Forward:
         return forward
@@ -27,7 +27,7 @@ class PassThrough(Operator):
 
 @dataclass(frozen=True, slots=True)
 class Filter(Operator):
-    """Records whose predicate is true, or with ``negate`` those whose predicate is false."""
+    """Forwards records whose predicate is true, or with ``negate`` records whose predicate is false."""
 
     predicate: Callable[[Any, Any], object]
     negate: bool = False
@@ -63,7 +63,7 @@ class Filter(Operator):
 
 @dataclass(frozen=True, slots=True)
 class MapRecord(Operator):
-    """``(key, value) -> (key, value)``."""
+    """Replaces key and value: ``(key, value) -> (key, value)``."""
 
     function: Callable[[Any, Any], tuple[Any, Any]]
 
@@ -83,7 +83,7 @@ class MapRecord(Operator):
 
 @dataclass(frozen=True, slots=True)
 class MapValues(Operator):
-    """``value -> value``."""
+    """Replaces the value: ``value -> value``."""
 
     function: Callable[[Any], Any]
 
@@ -115,7 +115,7 @@ class MapValues(Operator):
 
 @dataclass(frozen=True, slots=True)
 class MapValuesWithKey(Operator):
-    """``(key, value) -> value``."""
+    """Replaces the value: ``(key, value) -> value``."""
 
     function: Callable[[Any, Any], Any]
 
@@ -147,7 +147,7 @@ class MapValuesWithKey(Operator):
 
 @dataclass(frozen=True, slots=True)
 class SelectKey(Operator):
-    """``(key, value) -> key``."""
+    """Replaces the key: ``(key, value) -> key``."""
 
     function: Callable[[Any, Any], Any]
 
@@ -179,7 +179,10 @@ class SelectKey(Operator):
 
 @dataclass(frozen=True, slots=True)
 class FlatMap(Operator):
-    """``(key, value) -> [(key, value), …]``. Where the function fails, nothing of the record goes on."""
+    """Replaces a record by several: ``(key, value) -> [(key, value), …]``.
+
+    If the function fails, nothing is forwarded for the record.
+    """
 
     function: Callable[[Any, Any], Iterable[tuple[Any, Any]]]
 
@@ -200,7 +203,7 @@ class FlatMap(Operator):
 
 @dataclass(frozen=True, slots=True)
 class FlatMapValues(Operator):
-    """``value -> [value, …]``, or with ``with_key`` ``(key, value) -> [value, …]``."""
+    """Replaces a value by several: ``value -> [value, …]``, or ``(key, value) -> [value, …]``."""
 
     function: Callable[..., Iterable[Any]]
     with_key: bool = False
@@ -222,7 +225,7 @@ class FlatMapValues(Operator):
 
 @dataclass(frozen=True, slots=True)
 class Peek(Operator):
-    """Call ``action`` and pass the record on; ``last`` ends there, as foreach does."""
+    """Calls ``action`` and forwards the record; with ``last`` the stream ends here, as in foreach."""
 
     action: Callable[[Any, Any], object]
     last: bool = False
@@ -244,11 +247,11 @@ class Peek(Operator):
 
 @dataclass(frozen=True, slots=True)
 class Branch(Operator):
-    """Each record to the child of the first predicate that is true, else to ``default``, else to nobody."""
+    """Sends each record to the child of the first true predicate, else to ``default``, else nowhere."""
 
     predicates: Sequence[tuple[str, Callable[[Any, Any], object]]]
     default: list[str]
-    """The name of the child that takes the rest, if there is one: set after the node was made."""
+    """The name of the child for the remaining records, if there is one; set after the node was created."""
 
     def compile(self, node: str, context: Context, forward: Forward) -> Forward:
         children, failed = context.children[node], context.failed

@@ -1,18 +1,15 @@
-"""State stores: what a node keeps, in Python's terms, over the bytes of an `OrderedBytes`.
+"""State stores: typed access to the state of a node, over the bytes of an `OrderedBytes`.
 
-A `StoreSpec` is the definition: name, serdes, what is kept how long. `StoreSpec.open` gives the store of one
-task. The bytes of keys and of changelog records are those of Kafka Streams:
+A `StoreSpec` is the definition: name, serdes and retention. `StoreSpec.open` returns the store of one task.
+Stored keys and changelog records have the formats of Kafka Streams. Numbers in parentheses are bytes:
 
-    key-value            key                                  timestamp (8 bytes) + value; in the changelog
-    the value
-                                                              alone, and the timestamp is the record's
-    versioned (KIP-889)  key + version's timestamp (8)        a byte that tells a value from a tombstone +
-    value; in the
-                                                              changelog key and value, with the record's
-                                                              timestamp
-    window, session      see `penstock.topology.window_stores`
+    store                  stored key                         stored value
+    key-value              key                                timestamp (8) + value
+    versioned (KIP-889)    key + version's timestamp (8)      flag (1 byte; 0: tombstone) + value
+    window, session        see `penstock.topology.window_stores`
 
-Times are milliseconds since 1970. None as a value deletes.
+A changelog record of a key-value or versioned store has the plain key and value, and its timestamp is that of
+the value or version. Times are milliseconds since 1970. A value of None deletes.
 """
 
 from __future__ import annotations
@@ -36,7 +33,7 @@ DAY_MS: Final = 86_400_000
 
 
 class ChangelogRecord(NamedTuple):
-    """An entry as its changelog topic has it. ``timestamp_ms`` None: the time of the commit does."""
+    """An entry in the form of its changelog topic. If ``timestamp_ms`` is None, it gets the commit's time."""
 
     key: bytes
     value: bytes | None
@@ -45,7 +42,7 @@ class ChangelogRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreSpec(ABC):
-    """The definition of a store. ``logged`` tells whether it has a changelog topic."""
+    """The definition of a store. ``logged`` says whether it has a changelog topic."""
 
     name: str
     key: Serde[Any]
@@ -53,35 +50,33 @@ class StoreSpec(ABC):
     logged: bool = True
 
     def new_map(self) -> OrderedBytes:
-        """An empty map for the store's bytes, of the kind that `open` takes; restore it with
-        `OrderedBytes.apply`.
-        """
+        """Create an empty map of the kind that `open` takes; restore it with `OrderedBytes.apply`."""
         return OrderedBytes()
 
     @abstractmethod
     def open(self, data: Any) -> Any:
-        """The store of one task over its bytes."""
+        """Return the store of one task over its bytes."""
 
     def to_changelog(self, key: bytes, value: bytes | None) -> ChangelogRecord | None:
-        """A change of the store's delta as a record of its changelog; None where the changelog needs none."""
+        """Convert a change of the store's delta to a changelog record; None if the changelog needs none."""
         return ChangelogRecord(key, value, None)
 
     def from_changelog(
         self, key: bytes, value: bytes | None, timestamp_ms: int
     ) -> tuple[bytes, bytes | None]:
-        """The reverse: what `OrderedBytes.apply` takes to restore from a changelog."""
+        """Convert a changelog record to the change that `OrderedBytes.apply` takes for restoring."""
         return key, value
 
     def changelog_config(self) -> Mapping[str, str]:
-        """Topic configs of the changelog."""
+        """Return the topic configs of the changelog."""
         return {"cleanup.policy": "compact"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyValueSpec(StoreSpec):
-    """The latest value of each key and its timestamp.
+    """A store of the latest value of each key and its timestamp.
 
-    ``ttl_ms``: a value is gone when stream time is this much past its timestamp. None: it stays.
+    A value expires once stream time is ``ttl_ms`` past its timestamp. None: values do not expire.
     """
 
     ttl_ms: int | None = None
@@ -131,19 +126,19 @@ class KeyValueStore(Generic[K, V]):
         return self.key_serde.serialize(key) in self.data
 
     def get(self, key: K) -> V | None:
-        """The value, or None."""
+        """Return the value, or None."""
         stored = self._get(self.key_serde.serialize(key))
         return None if stored is None else self.value_serde.deserialize(stored[8:])
 
     def get_with_timestamp(self, key: K) -> tuple[V, int] | None:
-        """The value and its timestamp, or None."""
+        """Return the value and its timestamp, or None."""
         stored = self._get(self.key_serde.serialize(key))
         if stored is None:
             return None
         return self.value_serde.deserialize(stored[8:]), _unpack_time(stored)[0]
 
     def put(self, key: K, value: V | None, timestamp_ms: int) -> None:
-        """Replace the value; None deletes."""
+        """Replace the value; None deletes it."""
         if value is None:
             self.data.delete(self.key_serde.serialize(key))
         else:
@@ -151,7 +146,7 @@ class KeyValueStore(Generic[K, V]):
             self.data.put(self.key_serde.serialize(key), stored)
 
     def put_if_absent(self, key: K, value: V, timestamp_ms: int) -> V | None:
-        """Put unless there is a value; gives the one that was there."""
+        """Put the value if the key has none; return the value that was present, or None."""
         present = self.get(key)
         if present is None:
             self.put(key, value, timestamp_ms)
@@ -161,19 +156,19 @@ class KeyValueStore(Generic[K, V]):
         self.data.delete(self.key_serde.serialize(key))
 
     def all(self, *, reverse: bool = False) -> Iterator[tuple[K, V]]:
-        """Every key and value."""
+        """Iterate over all keys and values."""
         return self._pairs(self.data.scan(reverse=reverse))
 
     def range(
         self, first: K | None = None, last: K | None = None, *, reverse: bool = False
     ) -> Iterator[tuple[K, V]]:
-        """Keys from ``first`` to ``last``, both inclusive, by their bytes; None leaves a side open."""
+        """Iterate from ``first`` to ``last``, both inclusive, by the keys' bytes; None leaves a side open."""
         low = None if first is None else self.key_serde.serialize(first)
         high = None if last is None else after(self.key_serde.serialize(last))
         return self._pairs(self.data.scan(low, high, reverse=reverse))
 
     def prefix(self, prefix: bytes, *, reverse: bool = False) -> Iterator[tuple[K, V]]:
-        """Keys whose bytes begin with ``prefix``."""
+        """Iterate over the keys whose bytes begin with ``prefix``, and their values."""
         return self._pairs(self.data.scan(prefix, after_prefix(prefix), reverse=reverse))
 
     def _pairs(self, entries: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[K, V]]:
@@ -183,9 +178,9 @@ class KeyValueStore(Generic[K, V]):
 
 
 class ExpiringStore(KeyValueStore[K, V]):
-    """A key-value store whose values go when their time to live is over.
+    """A key-value store whose values expire after their time to live.
 
-    ``stream_time`` tells the time; until a task sets it, the greatest timestamp that was put does.
+    ``stream_time`` returns the current time; until a task sets it, that is the greatest timestamp put so far.
     """
 
     __slots__ = ("_timed", "stream_time", "ttl_ms")
@@ -218,7 +213,7 @@ class ExpiringStore(KeyValueStore[K, V]):
         self.expire()
 
     def expire(self) -> None:
-        """Drop what is gone; `put` does it too."""
+        """Delete expired values; `put` does this too."""
         self._timed.expire(self.stream_time() - self.ttl_ms + 1)
 
     def _pairs(self, entries: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[K, V]]:
@@ -227,7 +222,7 @@ class ExpiringStore(KeyValueStore[K, V]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BytesSpec(StoreSpec):
-    """A map of bytes without form: the store is the `OrderedBytes` itself."""
+    """The definition of an untyped store, which is the `OrderedBytes` itself."""
 
     key: Serde[Any] = raw
     value: Serde[Any] = raw
@@ -238,7 +233,7 @@ class BytesSpec(StoreSpec):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionedSpec(StoreSpec):
-    """All values of each key of the last ``history_retention_ms``, by their timestamps (KIP-889)."""
+    """A store of each key's values of the last ``history_retention_ms``, by timestamp (KIP-889)."""
 
     history_retention_ms: int
 
@@ -250,7 +245,7 @@ class VersionedSpec(StoreSpec):
 
     def to_changelog(self, key: bytes, value: bytes | None) -> ChangelogRecord | None:
         if value is None:
-            return None  # a version beyond the retention: a tombstone would compact the key's latest away
+            return None  # an expired version: a tombstone would make compaction delete the key's latest
         return ChangelogRecord(key[:-8], _version_value(value), _unpack_time(key, len(key) - 8)[0])
 
     def from_changelog(
@@ -273,8 +268,9 @@ def _version_value(stored: bytes) -> bytes | None:
 
 
 class VersionedRecord(NamedTuple, Generic[V]):
-    """One version of a key: valid from its timestamp up to (not including) ``valid_to_ms``, None: it is the
-    latest.
+    """One version of a key, valid from its timestamp up to ``valid_to_ms``, exclusive.
+
+    ``valid_to_ms`` is None for the latest version.
     """
 
     value: V
@@ -283,7 +279,7 @@ class VersionedRecord(NamedTuple, Generic[V]):
 
 
 class Put(NamedTuple):
-    """What became of a put: whether it was kept, and whether it is the key's latest version."""
+    """The result of a put: whether the version was kept, and whether it is the key's latest."""
 
     kept: bool
     is_latest: bool
@@ -295,10 +291,10 @@ _TOO_LATE: Final = Put(False, False)
 
 
 class VersionedStore(Generic[K, V]):
-    """Every version of each key within the history retention; a put may come out of order (KIP-889).
+    """Every version of each key within the history retention. Puts may arrive out of order (KIP-889).
 
-    Stream time is the greatest timestamp put so far. A put older than stream time less the retention is not
-    kept.
+    Stream time is the greatest timestamp put so far. A put older than stream time minus the retention is
+    discarded.
     """
 
     __slots__ = ("data", "key_serde", "retention_ms", "value_serde")
@@ -310,7 +306,7 @@ class VersionedStore(Generic[K, V]):
         self.retention_ms = retention_ms
 
     def put(self, key: K, value: V | None, timestamp_ms: int) -> Put:
-        """Put a version; None is a tombstone: no value from this timestamp on."""
+        """Put a version; None is a tombstone: the key has no value from this timestamp on."""
         if timestamp_ms < self.data.latest_ms - self.retention_ms:
             return _TOO_LATE
         stored_key = self.key_serde.serialize(key)
@@ -321,19 +317,20 @@ class VersionedStore(Generic[K, V]):
         return _LATEST if newest is None or newest[0] == timestamp_ms else _HISTORY
 
     def delete(self, key: K, timestamp_ms: int) -> VersionedRecord[V] | None:
-        """Put a tombstone; gives the version that was valid at the timestamp."""
+        """Put a tombstone; return the version that was valid at the timestamp."""
         before = self.get_with_timestamp(key, timestamp_ms)
         self.put(key, None, timestamp_ms)
         return before
 
     def get(self, key: K, as_of_ms: int | None = None) -> V | None:
-        """The value at a time, or the latest one."""
+        """Return the value at a time, or the latest one."""
         found = self.get_with_timestamp(key, as_of_ms)
         return None if found is None else found.value
 
     def get_with_timestamp(self, key: K, as_of_ms: int | None = None) -> VersionedRecord[V] | None:
-        """The version valid at a time (None: the latest); None where there is none, or its history is
-        gone.
+        """Return the version valid at a time (None: the latest).
+
+        The result is None if there is no such version, or if the history of that time has expired.
         """
         valid_to_ms: int | None = None
         horizon_ms = self.data.latest_ms - self.retention_ms
@@ -351,7 +348,7 @@ class VersionedStore(Generic[K, V]):
     def fetch(
         self, key: K, from_ms: int | None = None, to_ms: int | None = None
     ) -> Iterator[VersionedRecord[V]]:
-        """The versions valid at any time from ``from_ms`` to ``to_ms``, the newest first (KIP-968)."""
+        """Iterate over the versions valid from ``from_ms`` to ``to_ms``, newest first (KIP-968)."""
         valid_to_ms: int | None = None
         for timestamp_ms, stored in self._versions(self.key_serde.serialize(key)):
             ends_before = valid_to_ms is not None and from_ms is not None and valid_to_ms <= from_ms
@@ -363,7 +360,7 @@ class VersionedStore(Generic[K, V]):
             valid_to_ms = timestamp_ms
 
     def all(self) -> Iterator[tuple[K, V]]:
-        """Every key with its latest value."""
+        """Iterate over all keys with their latest values."""
         latest: dict[bytes, bytes] = {}
         for stored_key, stored in self.data.scan():
             latest[stored_key[:-8]] = stored
@@ -373,15 +370,16 @@ class VersionedStore(Generic[K, V]):
                 yield self.key_serde.deserialize(key), self.value_serde.deserialize(value)
 
     def _versions(self, key: bytes) -> Iterator[tuple[int, bytes]]:
-        """Timestamps and stored values of a key, the newest first."""
+        """Iterate over the timestamps and stored values of a key, newest first."""
         length = len(key) + 8
         for stored_key, stored in self.data.scan(key, after_prefix(key), reverse=True):
             if len(stored_key) == length:
                 yield _unpack_time(stored_key, len(key))[0], stored
 
     def trim(self, key: bytes) -> None:
-        """Drop versions that ended before the retention, and a tombstone with nothing below it; `put` does it
-        too.
+        """Delete versions that ended before the retention, and a tombstone with nothing before it.
+
+        `put` does this too.
         """
         horizon_ms = self.data.latest_ms - self.retention_ms
         expired = False

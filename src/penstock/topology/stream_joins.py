@@ -2,10 +2,11 @@
 
     this ──▶ KeepForJoin ──▶ JoinStreams ──▶ merge ◀── JoinStreams ◀── KeepForJoin ◀── other
 
-Each side's records meet what the other side's store has, and go into their own. A pair has the greater of
-the two timestamps. Left and outer joins give a record that met none once no partner can come any more: when
-stream time passes the end of its window and the grace (since Kafka Streams 3.1). Until then it waits in a
-store that both sides share. Stream time is that of both sides together.
+A record of one side joins the records in the other side's store, and is then added to its own side's store. A
+pair has the greater of the two timestamps. Left and outer joins also send a record without a match, as soon
+as no partner can arrive any more: when stream time passes the end of its window plus the grace (as in Kafka
+Streams since 3.1). Until then the record waits in a store that both sides share. Both sides also share one
+stream time.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from penstock.topology.window_stores import WindowStore
 from penstock.topology.windows import JoinWindows
 
 PairJoiner: TypeAlias = Callable[[Any, Any, Any], Any]
-"""``(key, left value, right value) -> value``; one of the values is None where there is no partner."""
+"""``(key, left value, right value) -> value``; a value is None if that side has no partner."""
 
 _TIME_AND_SIDE: Final = Struct(">qB")
 _LENGTH: Final = Struct(">i")
@@ -33,9 +34,7 @@ _RIGHT, _LEFT = 0, 1
 
 
 class KeepForJoin(Operator):
-    """Passes a record on and then keeps it for the other side. Records with a null key or value are not
-    kept.
-    """
+    """Forwards every record, and then stores it for the other side if key and value are not null."""
 
     def __init__(self, store: str) -> None:
         self.store = store
@@ -58,7 +57,7 @@ class KeepForJoin(Operator):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnmatchedSpec(StoreSpec):
-    """The records of both sides that have not met any, by their timestamps. ``value`` is the left side's."""
+    """A store of the unmatched records of both sides, by timestamp. ``value`` is the left side's serde."""
 
     right_value: Serde[Any]
 
@@ -67,9 +66,10 @@ class UnmatchedSpec(StoreSpec):
 
 
 class Unmatched:
-    """Records that have not met any. The bytes of the keys are Kafka Streams', with a number at their end:
+    """The unmatched records of both sides.
 
-    time (8) + side (1: left is 1) + key, then number (4)       value
+    Stored keys have the format of Kafka Streams plus a number at the end: time (8) + side (1: left is 1) +
+    key + number (4). The stored value is the record's value.
     """
 
     def __init__(self, data: OrderedBytes, spec: UnmatchedSpec) -> None:
@@ -81,7 +81,7 @@ class Unmatched:
         return len(self._data)
 
     def _entries(self, key: Any, timestamp_ms: int, side: int) -> list[bytes]:
-        """The stored keys of one key, time and side."""
+        """Return the stored keys of the entries with one key, time and side."""
         prefix = _TIME_AND_SIDE.pack(timestamp_ms, side) + self._key.serialize(key)
         found = self._data.prefix(prefix)
         return [stored_key for stored_key, _ in found if len(stored_key) == len(prefix) + _LENGTH.size]
@@ -93,14 +93,15 @@ class Unmatched:
         self._data.put(prefix + _LENGTH.pack(number), self._values[side].serialize(value))
 
     def met(self, key: Any, timestamp_ms: int, side: int) -> None:
-        """The records of this key, time and side have met one."""
+        """Delete the entries of this key, time and side, which have found a match."""
         if len(self._data):
             for stored_key in self._entries(key, timestamp_ms, side):
                 self._data.delete(stored_key)
 
     def take(self, left_before_ms: int, right_before_ms: int) -> Iterator[tuple[Any, Any, int, int]]:
-        """Take out those before these times: ``(key, value, timestamp_ms, side)`` by time, right ones
-        first.
+        """Remove and yield the records before these times: ``(key, value, timestamp_ms, side)``.
+
+        The order is by time; at equal times, right records come first.
         """
         if not len(self._data):
             return
@@ -114,15 +115,15 @@ class Unmatched:
 
 
 class JoinStreams(Operator):
-    """One side of a join: its records meet those that the other side kept.
+    """One side of a join: it joins its records with the records that the other side stored.
 
     Args:
-        side: which one this is.
-        clock: names the stream time that both sides share.
-        other_store: what the other side kept.
-        unmatched: the shared store of an outer or left join, else None.
-        outer: whether records of this side that meet none have a result: without that store at once, and
-            once more when they meet one later, as before Kafka Streams 3.1.
+        side: which side this is.
+        clock: the name of the stream time that both sides share.
+        other_store: the store of the other side's records.
+        unmatched: the shared store of unmatched records in a left or outer join, else None.
+        outer: whether this side's unmatched records have a result. Without the shared store the result is
+            sent immediately, and another one for each later match, as before Kafka Streams 3.1.
     """
 
     LEFT: Final = _LEFT
@@ -162,8 +163,9 @@ class JoinStreams(Operator):
             return joiner(key, mine, other) if is_left else joiner(key, other, mine)
 
         def give_up() -> None:
-            """Send what can't meet any more: a left record's window ends ``after`` it, a right one's
-            ``before``.
+            """Send the records that can't match any more.
+
+            A left record's window ends ``after`` its time, a right record's ``before``.
             """
             if unmatched is None:
                 return

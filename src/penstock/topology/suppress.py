@@ -1,8 +1,8 @@
-"""Suppress: hold back the changes of a table, and send only the last one of each key (KIP-328).
+"""Suppression: hold back the changes of a table, and send only the last one of each key (KIP-328).
 
-Time is stream time: the greatest timestamp that reached the node. A key waits from its first change on, and
-later changes take its place. Until its windows close, a windowed table sends each row once, when it is final;
-rows that were deleted before that, such as merged sessions, are not sent at all.
+Time is stream time: the greatest timestamp that reached the node. A key's waiting time begins with its first
+change; later changes replace that change. With ``until_window_closes``, a windowed table sends each row once,
+when it is final; rows that were deleted before that, such as merged sessions, are not sent at all.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from penstock.topology.tables import TableOperator, View
 
 
 class BufferFull(StreamsError):
-    """More waits than the limit of a `Suppress` that is to stop there."""
+    """More changes wait in a `Suppress` than its limit allows, and the limit says to stop."""
 
 
 @dataclass(frozen=True, slots=True)
 class BufferLimit:
-    """How much may wait in one task, and what to do beyond: ``emit`` the oldest early, or ``stop``."""
+    """A limit per task, and what to do when it is exceeded: ``emit`` the oldest early, or ``stop``."""
 
     records: int | None = None
     bytes: int | None = None
@@ -41,11 +41,11 @@ class BufferLimit:
 
 
 class Suppress(TableOperator):
-    """See the module. The table that it makes is its parent's, less what waits.
+    """The operator that suppresses updates. The resulting table is its parent without the waiting changes.
 
     Args:
-        wait_ms: how long a change waits after its timestamp, or with ``final`` a window after its end.
-        final: whether the time of a change is the end of its window, and deletions are left out.
+        wait_ms: how long a change waits after its timestamp, or with ``final`` after the end of its window.
+        final: whether a change's time is the end of its window, and deletions are not sent.
     """
 
     def __init__(

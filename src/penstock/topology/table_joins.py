@@ -1,7 +1,8 @@
 """Joins of tables with tables, and of streams with tables.
 
-A join of two tables is a table: two nodes, one for each side's changes, read the other side's table; a third
-merges what they send and may keep it. A stream's record looks the table up; table changes send nothing.
+The result of joining two tables is a table: two nodes, one for each side's changes, look up the other side's
+table, and a third node merges their results and may store them. A stream's record looks up the table; changes
+of that table produce no results.
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ ViewAsOf: TypeAlias = Callable[[Any, int], Any]
 
 
 class JoinTables(TableOperator):
-    """One side of a join of tables: changes of ``parent`` meet the rows of ``other``.
+    """One side of a join of tables: it joins changes of ``parent`` with the rows of ``other``.
 
-    A side that is required must have the key for there to be a result. The result's timestamp is the greater
-    of the two. Changes of a versioned table that are not the latest are dropped (KIP-914).
+    There is a result only if every required side has the key. The result has the greater of the two
+    timestamps. Changes of a versioned table that are not the latest are dropped (KIP-914).
     """
 
     def __init__(
@@ -101,7 +102,7 @@ class JoinTables(TableOperator):
 
 
 class MergeTables(TableOperator):
-    """Where the two sides of a join come together: the joined table, stored if it has a store."""
+    """The node that merges the two sides of a join into the joined table, stored if it has a store."""
 
     def __init__(self, stored: str | None, this: JoinTables) -> None:
         super().__init__(stored, this)
@@ -133,7 +134,7 @@ class MergeTables(TableOperator):
 
 
 def versioned_view(table: TableOperator, context: Context) -> ViewAsOf | None:
-    """How a versioned table is read as of a time; None where its rows have no history (KIP-914)."""
+    """Return the view of a versioned table as of a time; None if its rows have no history (KIP-914)."""
     if table.stored is not None:
         store = context.store(table.stored)
         return store.get if isinstance(store, VersionedStore) else None
@@ -161,10 +162,10 @@ def versioned_view(table: TableOperator, context: Context) -> ViewAsOf | None:
 
 
 class JoinStreamTable(Operator):
-    """A stream's records with the table's row of their key, or of the key that ``selector`` gives.
+    """Joins a stream's records with the table's row of the same key.
 
-    The result has the record's timestamp. Records with a null value are dropped, and so are those with a null
-    key (for ``selector``: those it gives null for), but a left join has a result for them, without a row.
+    The result has the record's timestamp. Records with a null key or value are dropped, except that a left
+    join sends a result, without a row, for a record with a null key.
     """
 
     def __init__(
@@ -190,7 +191,7 @@ class JoinStreamTable(Operator):
         return self._buffered(node, context, join, context.store(self.buffer))
 
     def _latest(self, context: Context) -> ViewAsOf:
-        """The row as it is now, whatever the time."""
+        """Return a view of the latest row, whatever the time."""
         view = self.table.view(context)
 
         def row(key: Any, timestamp_ms: int) -> Any:
@@ -200,7 +201,7 @@ class JoinStreamTable(Operator):
         return row
 
     def _buffered(self, node: str, context: Context, join: Forward, buffer: RecordBuffer) -> Forward:
-        """Keep each record until stream time is past it by the grace, then join it (KIP-923)."""
+        """Buffer each record until stream time has passed it by the grace, then join it (KIP-923)."""
         clock, grace_ms, failed = context.clock(node), self.grace_ms, context.failed
 
         def release() -> None:
@@ -230,7 +231,11 @@ class JoinStreamTable(Operator):
 
 
 class JoinStreamGlobalTable(Operator):
-    """A stream's records with the row of a global table that ``selector(key, value)`` names."""
+    """Joins a stream's records with the row of a global table whose key ``selector(key, value)`` returns.
+
+    Records with a null value are dropped. If the selector returns null, the record is dropped, or a left join
+    sends a result without a row.
+    """
 
     def __init__(
         self, store: str, selector: Callable[[Any, Any], Any], joiner: StreamJoiner, *, left: bool

@@ -1,8 +1,8 @@
-"""Operators of tables. A table's records are changes: `penstock.topology.records.Change` as the value.
+"""Operators of tables, whose records are changes: the value is a `penstock.topology.records.Change`.
 
-A table node may keep its table in a store, or compute it from its parent's when asked (`TableOperator.view`).
-The old values of changes cost a lookup or a second call of the function, so a node sends them only where
-something below needs them (`TableOperator.sends_old`), as in Kafka Streams.
+A table node may keep its table in a store, or compute it from its parent's table on request
+(`TableOperator.view`). A change's old value costs a lookup or a second call of the function, so a node sends
+it only if a node downstream needs it (`TableOperator.sends_old`), as in Kafka Streams.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from penstock.topology.serdes import Serde
 from penstock.topology.stores import KeyValueStore, VersionedRecord, VersionedStore
 
 View: TypeAlias = Callable[[Any], "tuple[Any, int] | None"]
-"""Reads a table: ``key -> (value, timestamp_ms)``, or None where the table has no such key."""
+"""A function that reads a table: ``key -> (value, timestamp_ms)``, or None if the key is missing."""
 
 
 class TableOperator(Operator):
     """The operator of a table node.
 
     Attributes:
-        stored: the store that keeps the table, None where nothing keeps it.
-        parent: the table it is computed from, None where it begins here.
+        stored: the store that keeps the table; None if no store does.
+        parent: the table from which this one is computed; None if the table begins here.
         sends_old: whether its changes carry old values.
     """
 
@@ -37,26 +37,26 @@ class TableOperator(Operator):
         self.sends_old = False
 
     def view_stores(self) -> tuple[str, ...]:
-        """The stores that `view` reads: a node that calls it must be connected to them."""
+        """Return the stores that `view` reads; a node that calls it must be connected to them."""
         if self.stored is not None:
             return (self.stored,)
         assert self.parent is not None, "a table that begins here and is read is stored"
         return self.parent.view_stores()
 
     def view(self, context: Context) -> View:
-        """How other nodes of the task read the table."""
+        """Return the view through which other nodes of the task read the table."""
         if self.stored is not None:
             return store_view(context.store(self.stored))
         assert self.parent is not None
         return self.computed_view(context, self.parent.view(context))
 
     def computed_view(self, context: Context, parent: View) -> View:
-        """The view of a table that is not stored, computed from its parent's."""
+        """Return the view of a table that is not stored, computed from its parent's view."""
         raise NotImplementedError(f"{type(self).__name__} is always stored")
 
 
 def store_view(store: KeyValueStore[Any, Any] | VersionedStore[Any, Any]) -> View:
-    """The latest value and timestamp of each key in a store."""
+    """Return a view of the latest value and timestamp of each key in a store."""
     if isinstance(store, KeyValueStore):
         return store.get_with_timestamp
 
@@ -68,13 +68,12 @@ def store_view(store: KeyValueStore[Any, Any] | VersionedStore[Any, Any]) -> Vie
 
 
 class TableSource(TableOperator):
-    """Takes the records of a topic, or of a stream, as updates: the value is the key's new one, None deletes
-    the key.
+    """Reads the records of a topic or stream as updates: a value replaces the key's, None deletes it.
 
-    Records with a null key are dropped. An update out of order counts all the same, as the latest; in a
-    versioned store it goes to its place in history and on as a change that is not the latest, unless it is
-    beyond the history: then it is dropped. ``skips_absent``: a table that is stored sends no deletion of what
-    it doesn't have.
+    Records with a null key are dropped. An update that is out of order still counts as the latest. In a
+    versioned store, such an update is inserted into the history and forwarded as a change that is not the
+    latest, or dropped if it is older than the history. ``skips_absent``: a stored table sends no deletion for
+    a key that it doesn't have.
     """
 
     def __init__(self, stored: str | None, *, skips_absent: bool = False) -> None:
@@ -137,7 +136,7 @@ class TableSource(TableOperator):
 
 
 class AggregatedTogether(TableOperator):
-    """The table that several aggregates of one store make together: ``parts`` (KIP-150)."""
+    """The table that several aggregates of one store produce together: ``parts`` (KIP-150)."""
 
     def __init__(self, stored: str | None) -> None:
         super().__init__(stored)
@@ -148,14 +147,14 @@ class AggregatedTogether(TableOperator):
 
 
 class _Computed(TableOperator):
-    """A table whose values are a function of another's."""
+    """A table whose values are a function of its parent's values."""
 
     @abstractmethod
     def compute(self, key: Any, value: Any) -> Any:
-        """The value for one of the parent; None: the table doesn't have the key."""
+        """Return the value for a value of the parent; None: the table doesn't have the key."""
 
     skips_absent = False
-    """Whether a change from no value to no value is left out."""
+    """Whether a change from no value to no value is skipped."""
 
     def compile(self, node: str, context: Context, forward: Forward) -> Forward:
         compute, send_old = self.compute, self.sends_old
@@ -185,7 +184,7 @@ class _Computed(TableOperator):
         return process
 
     def _is_versioned(self, context: Context) -> bool:
-        """Whether it is computed from a versioned table: then a change may be one of history."""
+        """Whether it is computed from a versioned table, so that a change may belong to the history."""
         table = self.parent
         while table is not None and table.stored is None:
             table = table.parent
@@ -205,7 +204,7 @@ class _Computed(TableOperator):
 
 
 class FilterTable(_Computed):
-    """The rows whose predicate ``(key, value)`` is true. A row that ceases to be so becomes a tombstone."""
+    """The rows whose predicate ``(key, value)`` is true. A row that stops matching becomes a tombstone."""
 
     skips_absent = True
 
@@ -225,7 +224,7 @@ class FilterTable(_Computed):
 
 
 class MapTableValues(_Computed):
-    """``(key, value) -> value`` of each row. A tombstone stays one and is not given to the function."""
+    """A table of ``(key, value) -> value`` of each row. Tombstones are not passed to the function."""
 
     def __init__(
         self, stored: str | None, parent: TableOperator, function: Callable[[Any, Any], Any]
@@ -238,7 +237,7 @@ class MapTableValues(_Computed):
 
 
 class TableToStream(Operator):
-    """The changes of a table as a stream of its new values; a deletion is a record with a null value."""
+    """Turns a table's changes into a stream of its new values; a deletion is a record with a null value."""
 
     def compile(self, node: str, context: Context, forward: Forward) -> Forward:
         def process(key: Any, change: Change, timestamp_ms: int, headers: Headers) -> None:
@@ -248,10 +247,10 @@ class TableToStream(Operator):
 
 
 class Regroup(Operator):
-    """The changes of a table by the key of another grouping: ``selector(key, value) -> (group, value)``.
+    """Sends a table's changes by the key of another grouping: ``selector(key, value) -> (group, value)``.
 
-    A row that stays in its group is one change with old and new value; one that moves is taken out of the old
-    group first. A group or value of None takes part in no group. Changes that are not the latest are left out
+    A row that stays in its group is one change with old and new value; a row that moves is first removed from
+    its old group. A group or value of None belongs to no group. Changes that are not the latest are skipped
     (KIP-914).
     """
 
@@ -290,10 +289,10 @@ _OLD, _NEW, _BOTH = 0, 1, 2
 
 
 def change_serde(inner: Serde[Any]) -> Serde[Change]:
-    """Changes in the repartition topic of a grouped table, in Kafka Streams' bytes (KIP-904).
+    """Return the serde of changes in a grouped table's repartition topic, as in Kafka Streams (KIP-904).
 
-    The one value there is, or the length of the new one (a varint), the new and the old; then a byte that
-    tells which.
+    The bytes are the only value, or the length of the new value (a varint), the new value and the old value.
+    A last byte says which: 0 old, 1 new, 2 both.
     """
 
     def serialize(change: Change) -> bytes:
@@ -323,7 +322,7 @@ def change_serde(inner: Serde[Any]) -> Serde[Change]:
 
 
 def _varint(number: int) -> bytes:
-    """A signed varint of Kafka's, of a number that is not negative."""
+    """Encode a number that is not negative as Kafka's signed varint."""
     rest, out = number << 1, bytearray()
     while rest > 0x7F:
         out.append(rest & 0x7F | 0x80)
@@ -333,7 +332,7 @@ def _varint(number: int) -> bytes:
 
 
 def _read_varint(data: bytes) -> tuple[int, int]:
-    """The number, and where it ends."""
+    """Return the number, and the position where it ends."""
     number = shift = 0
     for position, byte in enumerate(data):
         number |= (byte & 0x7F) << shift

@@ -1,12 +1,12 @@
-"""A task: one sub-topology on one partition, the unit that computes and that owns state, as in Kafka Streams.
+"""Tasks: one sub-topology on one partition, the unit of computation and of state, as in Kafka Streams.
 
     task = Task(topology, part, partition, partition_counts=…, stores={"counts": OrderedBytes(restored)})
     task.process_all(rows)               # of this task, in order
     task.take_outputs()                  # for the sinks, repartition topics and the dead-letter topic
     task.take_deltas()                   # for the state log and the changelogs
 
-Nodes are compiled to closures that call each other when the task is made. After an exception the task is not
-to be used again: its stores may hold half of a record's effects.
+The constructor compiles the nodes to closures that call each other. After an exception the task must not be
+used again, because its stores may contain half of a record's effects.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from penstock.topology.records import Forward, Headers, Output, Record
 from penstock.topology.serdes import Serde, WindowedSerde
 
 CLOCKS: Final = "$clocks"
-"""The name of the task's own map among its stores: stream time, in all and by node. It has no changelog."""
+"""The name of the task's own map of stream times, for the task and by node. It has no changelog."""
 
 TASK_CLOCK: Final = ""
 
@@ -34,14 +34,12 @@ class Task:
     """One sub-topology on one partition.
 
     Args:
-        stores: the bytes of each store by name, restored, and under `CLOCKS` the task's times; what is
-        missing
-            begins empty.
+        stores: the restored bytes of each store by name, and under `CLOCKS` the task's times; stores that are
+            missing start empty.
         global_stores: opened stores of the topology's global tables, by store name.
-        partition_counts: partitions by topic (names on the cluster), as `Topology.partition_counts` gives
-        them, and of
-            topics that are written to with a partitioner.
-        wall_clock_ms: the time of day; later `tick` tells it.
+        partition_counts: partitions by topic (names on the cluster), as `Topology.partition_counts` returns
+            them, and also for topics that are written to with a partitioner.
+        wall_clock_ms: the initial time of day, which `tick` advances later.
     """
 
     def __init__(
@@ -80,11 +78,11 @@ class Task:
     # running
 
     def process(self, row: Input) -> None:
-        """Process one record. Raises RecordFailed where the policy is to stop."""
+        """Process one record. Raises RecordFailed if it fails and the policy is to stop."""
         self.process_all((row,))
 
     def process_all(self, rows: Iterable[Input]) -> None:
-        """Process records in the order in which they come: (timestamp, topic, partition, offset, index)."""
+        """Process records in the given order, which must be (timestamp, topic, partition, offset, index)."""
         enter(self.context)
         if self._stages is not None:
             self._stages.run(list(rows), self._enter)
@@ -98,7 +96,7 @@ class Task:
                     ticker()
 
     def process_counting(self, rows: Iterable[Input]) -> list[int]:
-        """The same; tells how many outputs there are after each record."""
+        """Process records as `process_all` does, and return the number of outputs after each record."""
         enter(self.context)
         if self._stages is not None:
             return self._stages.run(list(rows), self._enter)
@@ -114,7 +112,10 @@ class Task:
         return counts
 
     def process_read(self, topic: str, rows: Sequence[Input], read: Iterable[Read]) -> list[int]:
-        """`process_counting` of records of one topic of which `CommonReading` has made ``read`` already."""
+        """Process records of one topic that `CommonReading` has already decoded to ``read``.
+
+        The result is that of `process_counting`.
+        """
         found = entrance(self._topology, self.part, topic)
         if found is None or self._stages is not None or self.context.tickers:
             return self.process_counting(rows)
@@ -141,9 +142,9 @@ class Task:
         self._sources[row[0]](row[4], row[5], row[3], row[6])
 
     def tick(self, *, stream_time_ms: int | None = None, wall_clock_ms: int | None = None) -> None:
-        """Let time pass without a record: timers fire, windows close. Time never goes back.
+        """Advance time without a record: timers fire, windows close. Time never goes backwards.
 
-        A runner sets the time of day with it before each batch.
+        A runner calls this before each batch to set the time of day.
         """
         context = self.context
         enter(context)
@@ -159,14 +160,15 @@ class Task:
             ticker()
 
     def take_outputs(self) -> list[Output]:
-        """What was sent since the last call, in order. Names of topics are those on the cluster."""
+        """Return the outputs since the last call, in order. Topics have their names on the cluster."""
         outputs = self.context.outputs[:]
-        self.context.outputs.clear()  # the list itself stays: sinks hold its append
+        self.context.outputs.clear()  # the list object must stay: sinks hold its append
         return outputs
 
     def take_deltas(self) -> dict[str, dict[bytes, bytes | None]]:
-        """What changed in each store since the last call, and under `CLOCKS` the times; unchanged ones are
-        left out.
+        """Return each store's changes since the last call, and the times under `CLOCKS`.
+
+        Unchanged stores are omitted.
         """
         self._clock.ms = self.context.stream_time_ms
         saved = self.maps[CLOCKS]
@@ -191,7 +193,7 @@ class Task:
         return fan_out(tuple(compiled.values()))
 
     def _node(self, node: Node) -> Forward:
-        """The function that takes the node's records; a node with several parents is compiled once."""
+        """Return the function that processes the node's records; each node is compiled only once."""
         if node.name not in self._compiled:
             if isinstance(node, Sink):
                 compiled = self._sink(node)
@@ -278,7 +280,7 @@ class Task:
 
 
 def fan_out(targets: tuple[Forward, ...]) -> Forward:
-    """One function that gives a record to each target in turn."""
+    """Return one function that passes a record to each target in turn."""
     if len(targets) == 1:
         return targets[0]
     if len(targets) == 2:

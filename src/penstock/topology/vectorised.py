@@ -1,8 +1,8 @@
-"""Functions over the values of many records at once, as Arrow arrays or pandas Series.
+"""Vectorised functions: functions over the values of many records, as Arrow arrays or pandas Series.
 
-A `Vectorised` function is called like any other, with one record's arguments: then it gets columns of
-length one. So it may stand wherever a function may. Where an operator knows it (`penstock.topology.batches`)
-it gets the records of a batch in one call, and each record its own result.
+A `Vectorised` function can also be called with one record's arguments, and then receives columns of length
+one, so it can be used wherever a function can. An operator that supports it (`penstock.topology.batches`)
+passes it the records of a batch in one call, and each record gets its own result.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ ColumnType: TypeAlias = Any
 
 
 class Vectorised:
-    """``function(column, …) -> column``, a column of each type. See `vectorised`."""
+    """A function ``(column, …) -> column``, with one column per type. See `vectorised`."""
 
     def __init__(self, function: Callable[..., Any], types: Sequence[ColumnType]) -> None:
         self.function = function
@@ -32,11 +32,11 @@ class Vectorised:
         return f"<vectorised {_named(self.function)}>"
 
     def __call__(self, *arguments: Any) -> Any:
-        """The result for one record. Of its arguments the last ones are taken, one for each type."""
+        """Return the result for one record, from the last arguments, one for each type."""
         return self.many(*([argument] for argument in arguments))[0]
 
     def many(self, *columns: list[Any]) -> list[Any]:
-        """The results for many records. Raises InvalidRecord where there are more or fewer than records."""
+        """Return the results for many records. Raises InvalidRecord if their numbers differ."""
         if len(columns) < len(self.types):
             raise TopologyError(
                 f"{self} takes {len(self.types)} columns; here there is only that of the values"
@@ -58,12 +58,12 @@ class Vectorised:
 
 
 def vectorised(*types: ColumnType) -> Callable[[Callable[..., Any]], Vectorised]:
-    """Have a function called with columns of many records' values, rather than with one record's.
+    """Call the decorated function with columns of many records' values instead of one record's values.
 
-    ``types`` tells what its columns are: Arrow types for Arrow arrays, pandas dtypes (or their names) for
-    Series; one type for the value, two for key and value. What the function gives (array, Series, NumPy
-    array or list) has one result for each record, in their order, and each is of that record alone: which
-    records come together is chance. Nulls are nulls.
+    ``types`` are the types of the columns: Arrow types for Arrow arrays, pandas dtypes (or their names) for
+    Series; one type for the value, two for key and value. The function's result (array, Series, NumPy array
+    or list) has one entry for each record, in order. An entry must depend on its own record only, because the
+    grouping of records into calls is arbitrary. Nulls stay nulls.
 
         >>> import pyarrow as pa
         >>> import pyarrow.compute as pc
@@ -78,13 +78,13 @@ def vectorised(*types: ColumnType) -> Callable[[Callable[..., Any]], Vectorised]
         >>> test.output("doubled").read_values()
         [('a', 8)]
 
-    It serves wherever an operation takes a function of key and value. A batch at a time it is called by
-    ``map_values``, ``filter``, ``filter_not`` and ``select_key`` of streams, and as the aggregator of
-    ``aggregate``: there it is ``(key, values, aggregate) -> aggregate`` for the values of one key, and must
-    give the same however the values are cut. A function that raises for a batch is called again for each
-    record, so that the one to blame is found.
+    The result can be used wherever an operation takes a function of key and value. It is called once per
+    batch by ``map_values``, ``filter``, ``filter_not`` and ``select_key`` of streams, and as the aggregator
+    of ``aggregate``. An aggregator has the form ``(key, values, aggregate) -> aggregate`` for the values of
+    one key, and must give the same result however the values are split into calls. If a function raises for a
+    batch, it is called again for each record, to find the record that caused the error.
 
-    Raises TopologyError where there is no type.
+    Raises TopologyError if no type is given.
     """
     if not types or (len(types) == 1 and callable(types[0]) and not isinstance(types[0], type)):
         raise TopologyError(
@@ -98,13 +98,13 @@ def vectorised(*types: ColumnType) -> Callable[[Callable[..., Any]], Vectorised]
 
 
 class Fold:
-    """An aggregator that may take several values of a key at once. Called with one value it takes one."""
+    """An aggregator that can fold several values of a key at once, or, when called, a single value."""
 
     def __call__(self, key: Any, value: Any, aggregate: Any) -> Any:
         return self.fold(key, [value], aggregate)
 
     def fold(self, key: Any, values: list[Any], aggregate: Any) -> Any:
-        """The aggregate with all the values, which are at least one."""
+        """Return the aggregate after all values, of which there is at least one."""
         raise NotImplementedError
 
 
@@ -133,7 +133,7 @@ class Count(Fold):
 
 
 class Sum(Fold):
-    """One after the other: what `sum` makes of floats is another number."""
+    """Adds the values one after the other, because the built-in `sum` rounds floats differently."""
 
     def __init__(self, of: Callable[[Any], Any] | None) -> None:
         self.of = of
@@ -148,7 +148,7 @@ class Sum(Fold):
 
 
 class Extreme(Fold):
-    """The least or the greatest, by ``choose``: `min` or `max`."""
+    """Keeps the least or the greatest value, by ``choose``: `min` or `max`."""
 
     def __init__(self, choose: Callable[..., Any], of: Callable[[Any], Any] | None) -> None:
         self.choose = choose
@@ -160,7 +160,7 @@ class Extreme(Fold):
 
 
 class Mean(Fold):
-    """Sum and count."""
+    """Keeps sum and count."""
 
     def __init__(self, of: Callable[[Any], Any] | None) -> None:
         self.sum = Sum(of)
@@ -171,7 +171,7 @@ class Mean(Fold):
 
 
 def aggregator(function: Callable[..., Any]) -> Callable[..., Any]:
-    """As operators take it."""
+    """Convert a user's aggregator to the form that operators accept."""
     return VectorisedFold(function) if isinstance(function, Vectorised) else function
 
 
@@ -184,25 +184,28 @@ def _named(function: Callable[..., Any]) -> str:
 
 
 def _as_list(column: Any) -> list[Any]:
-    """Python's objects, with None for what is missing."""
+    """Convert a column to Python objects, with None for missing values."""
     if hasattr(column, "to_pylist"):
         return _arrow_list(column)
     if hasattr(column, "isna"):
         import pandas as pd
 
-        # A NaN among floats is a number of IEEE 754; what else is missing is None.
+        # A NaN among floats is an IEEE 754 number; every other missing value is None.
         return [None if value is pd.NA or value is pd.NaT else value for value in column.tolist()]
     return list(column.tolist() if hasattr(column, "tolist") else column)
 
 
 def _arrow_list(column: Any) -> list[Any]:
-    """As ``to_pylist``, in a tenth of the time for the usual types: it makes a scalar of each value."""
+    """Convert as ``to_pylist`` does, for common types in a tenth of the time.
+
+    ``to_pylist`` creates a scalar for each value.
+    """
     import pyarrow as pa
 
     kind, types = column.type, pa.types
     found: list[Any]
     if types.is_integer(kind) or types.is_floating(kind):
-        found = column.fill_null(0).to_numpy().tolist()  # a null would make floats of all
+        found = column.fill_null(0).to_numpy().tolist()  # a null would turn all values into floats
         if column.null_count:
             for row in column.is_null().to_numpy(zero_copy_only=False).nonzero()[0].tolist():
                 found[row] = None

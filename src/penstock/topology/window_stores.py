@@ -1,15 +1,15 @@
-"""Window and session stores: many values of one key, each with a time, that expire.
+"""Window and session stores: many values per key, each with a time, which expire.
 
-The bytes are those of Kafka Streams' changelogs:
+Keys and values have the formats of Kafka Streams' changelogs. Numbers in parentheses are bytes:
 
-    window     key + window's start (8 bytes) + number (4)       value, or timestamp (8) + value where
-    ``timestamped``
-    session    key + session's end (8) + start (8)               value
+    store      stored key                                 stored value
+    window     key + window's start (8) + number (4)      value; if ``timestamped``: timestamp (8) + value
+    session    key + session's end (8) + start (8)        value
 
-What is older than the retention is not there any more: reads leave it out, and puts of it are refused. Stream
-time here is the greatest time ever put (a window's start, a session's end). What expires is deleted in the
-changelog, too, which is therefore compacted and has no retention by the time of day: windows of last year
-stay as long as those of today.
+Entries older than the retention have expired: reads skip them, and puts of them are rejected. Stream time
+here is the greatest time ever put (a window's start, a session's end). Expired entries are deleted in the
+changelog as well. The changelog is therefore compacted and has no retention by wall-clock time, so that
+windows of last year's events are kept as long as those of today's.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ def _segment_ms(retention_ms: int) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowSpec(StoreSpec):
-    """Values by key and start of window.
+    """A store of values by key and window start.
 
-    ``timestamped``  values have timestamps of their own (aggregates); else the start is their time (joins)
+    ``timestamped``  values have their own timestamps (aggregates); otherwise the start is their time (joins)
     ``duplicates``   a key may have several values at one time: each put adds one (joins)
     """
 
@@ -93,7 +93,7 @@ class WindowSpec(StoreSpec):
 
 
 class WindowStore(Generic[K, V]):
-    """Values by key and start of window, as long as the retention lasts."""
+    """Values by key and window start, within the retention."""
 
     __slots__ = ("_number", "_skip", "data", "key_serde", "spec", "value_serde")
 
@@ -111,9 +111,9 @@ class WindowStore(Generic[K, V]):
         return self.data.latest_ms - self.spec.retention_ms + 1
 
     def put(self, key: K, value: V | None, start_ms: int, timestamp_ms: int | None = None) -> bool:
-        """Put the value of a window; None deletes it. False: the window has expired, and nothing was put.
+        """Put the value of a window; None deletes it. Return False if the window has expired: nothing is put.
 
-        ``timestamp_ms`` is needed where the store is timestamped. With duplicates None puts nothing.
+        ``timestamp_ms`` is required if the store is timestamped. With duplicates, putting None has no effect.
         """
         if start_ms < self.first_kept_ms:
             return False
@@ -136,7 +136,10 @@ class WindowStore(Generic[K, V]):
         return _pack_time(timestamp_ms) + stored
 
     def _next_key(self, key: bytes, start_ms: int) -> bytes:
-        """Values of one key and time are numbered as they come, after a restart too: that is their order."""
+        """Return the next stored key; values of one key and time are numbered in the order of arrival.
+
+        The numbering continues after a restart.
+        """
         number = self._number
         if number is None:
             number = max((unpack_start(stored, len(stored) - 12)[1] for stored in self.data.data), default=0)
@@ -148,21 +151,21 @@ class WindowStore(Generic[K, V]):
                 return stored_key
 
     def expire(self) -> None:
-        """Drop what has expired; `put` does it too."""
+        """Delete expired windows; `put` does this too."""
         self.data.expire(self.first_kept_ms)
 
     def delete(self, key: K, start_ms: int) -> None:
         self.data.delete(self.key_serde.serialize(key) + pack_start(start_ms, 0))
 
     def get(self, key: K, start_ms: int) -> V | None:
-        """The value of one window, or None. Not for stores with duplicates: use `fetch`."""
+        """Return the value of one window, or None. For stores with duplicates use `fetch` instead."""
         if start_ms < self.first_kept_ms:
             return None
         stored = self.data.data.get(self.key_serde.serialize(key) + pack_start(start_ms, 0))
         return None if stored is None else self.value_serde.deserialize(stored[self._skip :])
 
     def get_with_timestamp(self, key: K, start_ms: int) -> tuple[V, int] | None:
-        """The value and timestamp of one window of a timestamped store, or None."""
+        """Return the value and timestamp of one window of a timestamped store, or None."""
         if start_ms < self.first_kept_ms:
             return None
         stored = self.data.data.get(self.key_serde.serialize(key) + pack_start(start_ms, 0))
@@ -171,7 +174,10 @@ class WindowStore(Generic[K, V]):
     def fetch(
         self, key: K, from_ms: int = 0, to_ms: int | None = None, *, reverse: bool = False
     ) -> Iterator[tuple[int, V]]:
-        """Starts and values of a key's windows that start from ``from_ms`` to ``to_ms``, both inclusive."""
+        """Iterate over starts and values of a key's windows that start within ``from_ms`` to ``to_ms``.
+
+        Both bounds are inclusive.
+        """
         skip, value_of = self._skip, self.value_serde.deserialize
         key_bytes = self.key_serde.serialize(key)
         for start_ms, stored in self.fetch_bytes(key_bytes, from_ms, to_ms, reverse=reverse):
@@ -180,7 +186,7 @@ class WindowStore(Generic[K, V]):
     def fetch_with_timestamps(
         self, key: K, from_ms: int = 0, to_ms: int | None = None, *, reverse: bool = False
     ) -> Iterator[tuple[int, V, int]]:
-        """Starts, values and timestamps, of a timestamped store."""
+        """Iterate over starts, values and timestamps of a key's windows in a timestamped store."""
         value_of, key_bytes = self.value_serde.deserialize, self.key_serde.serialize(key)
         for start_ms, stored in self.fetch_bytes(key_bytes, from_ms, to_ms, reverse=reverse):
             yield start_ms, value_of(stored[8:]), _unpack_time(stored)[0]
@@ -188,20 +194,18 @@ class WindowStore(Generic[K, V]):
     def fetch_bytes(
         self, key: bytes, from_ms: int = 0, to_ms: int | None = None, *, reverse: bool = False
     ) -> Iterator[tuple[int, bytes]]:
-        """Starts and stored values by a serialized key."""
+        """Iterate over starts and stored values of a serialized key's windows."""
         low = key + pack_start(max(from_ms, self.first_kept_ms, 0), 0)
         high = key + pack_start(_TIME_MAX if to_ms is None else max(to_ms, -1) + 1, 0)
         length = len(low)
         for stored_key, stored in self.data.scan(low, high, reverse=reverse):
-            if len(stored_key) == length:  # other keys that begin with this one lie in between
+            if len(stored_key) == length:  # longer keys with this prefix lie in between
                 yield unpack_start(stored_key, length - 12)[0], stored
 
     def all(
         self, from_ms: int = 0, to_ms: int | None = None, *, reverse: bool = False
     ) -> Iterator[tuple[Windowed[K], V]]:
-        """Every window that starts from ``from_ms`` to ``to_ms``, in the order of the keys' bytes, and its
-        value.
-        """
+        """Iterate over all windows that start from ``from_ms`` to ``to_ms``, in the keys' byte order."""
         size_ms, skip, first_ms = self.spec.window_size_ms, self._skip, max(from_ms, self.first_kept_ms)
         key_of, value_of = self.key_serde.deserialize, self.value_serde.deserialize
         for stored_key, stored in self.data.scan(reverse=reverse):
@@ -213,7 +217,7 @@ class WindowStore(Generic[K, V]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionSpec(StoreSpec):
-    """Values by key and session."""
+    """A store of values by key and session."""
 
     retention_ms: int
 
@@ -228,7 +232,7 @@ class SessionSpec(StoreSpec):
 
 
 class SessionStore(Generic[K, V]):
-    """Values by key and session, as long as the retention lasts."""
+    """Values by key and session, within the retention."""
 
     __slots__ = ("data", "key_serde", "spec", "value_serde")
 
@@ -244,9 +248,7 @@ class SessionStore(Generic[K, V]):
         return self.data.latest_ms - self.spec.retention_ms + 1
 
     def put(self, key: K, window: Window, value: V | None) -> bool:
-        """Put the value of a session; None deletes it. False: the session has expired, and nothing was
-        put.
-        """
+        """Put the value of a session; None deletes it. Return False if it has expired: nothing is put."""
         if window.end_ms < self.first_kept_ms:
             return False
         stored_key = self.key_serde.serialize(key) + _pack_session(window.end_ms, window.start_ms)
@@ -261,7 +263,7 @@ class SessionStore(Generic[K, V]):
         self.data.delete(self.key_serde.serialize(key) + _pack_session(window.end_ms, window.start_ms))
 
     def get(self, key: K, window: Window) -> V | None:
-        """The value of one session, or None."""
+        """Return the value of one session, or None."""
         if window.end_ms < self.first_kept_ms:
             return None
         key_bytes = self.key_serde.serialize(key)
@@ -271,21 +273,22 @@ class SessionStore(Generic[K, V]):
     def find(
         self, key: K, earliest_end_ms: int = 0, latest_start_ms: int | None = None, *, reverse: bool = False
     ) -> Iterator[tuple[Window, V]]:
-        """A key's sessions that end at or after the one time and start at or before the other, by their
-        ends.
+        """Iterate over a key's sessions in the order of their ends.
+
+        The sessions end at or after ``earliest_end_ms`` and start at or before ``latest_start_ms``.
         """
         value_of, key_bytes = self.value_serde.deserialize, self.key_serde.serialize(key)
         low = key_bytes + _pack_time(max(earliest_end_ms, self.first_kept_ms, 0))
         high = key_bytes + _pack_time(_TIME_MAX)
         length = len(key_bytes) + 16
         for stored_key, stored in self.data.scan(low, high, reverse=reverse):
-            if len(stored_key) == length:  # other keys that begin with this one lie in between
+            if len(stored_key) == length:  # longer keys with this prefix lie in between
                 end_ms, start_ms = _unpack_session(stored_key, length - 16)
                 if latest_start_ms is None or start_ms <= latest_start_ms:
                     yield Window(start_ms, end_ms), value_of(stored)
 
     def all(self, *, reverse: bool = False) -> Iterator[tuple[Windowed[K], V]]:
-        """Every session, in the order of the keys' bytes, and its value."""
+        """Iterate over all sessions and their values, in the keys' byte order."""
         key_of, value_of = self.key_serde.deserialize, self.value_serde.deserialize
         first_ms = self.first_kept_ms
         for stored_key, stored in self.data.scan(reverse=reverse):

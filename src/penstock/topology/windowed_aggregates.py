@@ -1,11 +1,10 @@
-"""Aggregates by window: a table whose keys are `Windowed`, one row for each key and window.
+"""Windowed aggregates: tables whose keys are `Windowed`, with one row per key and window.
 
-Records with a null key or value are dropped, and so is a record's part in a window that has closed; each such
-window is counted. Stream time is the node's: the greatest timestamp that reached it, kept over restarts.
-
-With ``on_close`` a window's result is sent once, when it closes (KIP-825); otherwise each update is sent.
-Windows close by the records that reach the node, and by `Task.tick` where stream time is advanced without
-one.
+Records with a null key or value are dropped. A record is also dropped from each of its windows that has
+closed; each such window is counted. Stream time is that of the node: the greatest timestamp that reached it,
+which survives restarts. With ``on_close`` a window's result is sent once, when it closes (KIP-825); otherwise
+each update is sent. Windows close when records reach the node, and when `Task.tick` advances stream time
+without a record.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ _unpack_session = _SESSION.unpack_from
 
 
 class WindowedTable(TableOperator):
-    """What all tables of windows share."""
+    """The base class of all windowed tables."""
 
     def __init__(self, store: str, on_close: bool) -> None:
         super().__init__(store)
@@ -50,17 +49,17 @@ class WindowedTable(TableOperator):
 
 
 class _Closing:
-    """The windows that have not been sent yet, by the times at which they close.
+    """The unsent windows, ordered by the times at which they close.
 
-    They are found in the store again after a restart, from the time up to which windows were sent.
+    After a restart they are found in the store again, from the time up to which windows have been sent.
     """
 
     def __init__(self, time_of: Callable[[bytes], tuple[int, int]], data: Any, sent: StreamClock) -> None:
         self._time_of = time_of
-        """When the window of a stored key closes, and what orders those that close together."""
+        """Returns when a stored key's window closes, and the order of windows that close together."""
         self._data = data
         self._sent = sent
-        """Windows whose time is at or before this were sent."""
+        """Windows whose time is at or before this have been sent."""
         self._heap = [(time_of(key), key) for key in data.data if time_of(key)[0] > sent.ms]
         heapify(self._heap)
 
@@ -68,9 +67,7 @@ class _Closing:
         heappush(self._heap, (self._time_of(key), key))
 
     def close(self, up_to_ms: int, send: Callable[[bytes, bytes], None]) -> None:
-        """Send the windows whose time is up to this, by time and key; those that were merged away are
-        gone.
-        """
+        """Send the windows whose time is up to this, by time and key, without those that were merged away."""
         if up_to_ms <= self._sent.ms:
             return
         self._sent.ms = up_to_ms
@@ -78,15 +75,15 @@ class _Closing:
         while heap and heap[0][0][0] <= up_to_ms:
             _, key = heappop(heap)
             stored = data.get(key)
-            if stored is not None and key != last:  # a session may have come, gone and come again
+            if stored is not None and key != last:  # a key added twice is in the heap twice
                 send(key, stored)
             last = key
 
 
 class AggregateTimeWindows(WindowedTable):
-    """Tumbling and hopping windows: each record goes into every window that its timestamp lies in.
+    """Tumbling and hopping windows: each record belongs to every window that contains its timestamp.
 
-    ``cached``: of the updates of a window in a batch the last is sent.
+    With ``cached``, only the last of a window's updates in a batch is sent.
     """
 
     def __init__(
@@ -168,7 +165,7 @@ class AggregateTimeWindows(WindowedTable):
                 return
             if timestamp_ms > clock.ms:
                 clock.ms = timestamp_ms
-                if close is not None:  # before the store lets go of what is closed
+                if close is not None:  # before the store deletes the closed windows
                     close.up_to(timestamp_ms - grace_ms - size_ms)
             open_after_ms = clock.ms - grace_ms - size_ms
             try:
@@ -187,7 +184,8 @@ class AggregateTimeWindows(WindowedTable):
                     if stored is None:
                         new = aggregator(key, value, initializer())
                     else:
-                        # The aggregator may change the aggregate in place, so the old one is read for itself.
+                        # The aggregator may change the aggregate in place, so the old one is deserialized
+                        # separately.
                         old = value_of(stored[8:]) if send_old else None
                         new = aggregator(key, value, value_of(stored[8:]))
                         at_ms = max(at_ms, _unpack_time(stored)[0])
@@ -220,7 +218,7 @@ class WindowCloser:
         self._forward = forward
 
     def up_to(self, start_ms: int) -> None:
-        """Close the windows that start at this or before."""
+        """Close the windows that start at this time or before."""
         self.windows.close(start_ms, self._send)
 
     def _send(self, key: bytes, stored: bytes) -> None:
@@ -249,10 +247,10 @@ def window_view(store: WindowStore[Any, Any]) -> View:
 
 
 class AggregateSessions(WindowedTable):
-    """Sessions: a record extends the sessions within the gap, which become one; or it begins its own.
+    """Sessions: a record merges all sessions within the gap into one, or starts its own.
 
-    The sessions that were there go on as tombstones before the new one, even if its bounds are those of one
-    of them. A session's timestamp is its end.
+    The previous sessions are sent as tombstones before the new one, even if the new session has the bounds of
+    one of them. A session's timestamp is its end.
     """
 
     def __init__(
@@ -313,7 +311,7 @@ class AggregateSessions(WindowedTable):
                 if closing is not None:
                     closing.close(timestamp_ms - final_after_ms, send)
             try:
-                # What is closed stays as it is, however long the store keeps it.
+                # Closed sessions stay unchanged, however long the store keeps them.
                 earliest_end_ms = max(timestamp_ms - gap_ms, clock.ms - final_after_ms + 1)
                 merged = list(store.find(key, earliest_end_ms, timestamp_ms + gap_ms))
                 window = Window(

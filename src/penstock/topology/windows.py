@@ -1,8 +1,8 @@
-"""Windows: which spans of time a record belongs to, and when such a span is closed.
+"""Windows: the spans of time that a record belongs to, and when such a span closes.
 
-All times and lengths are milliseconds. ``grace_ms`` is how long after its end a window still takes records
-that come out of order: stream time must pass ``end + grace`` for it to close. Windows start at 0 or later, as
-in Kafka Streams: where one would start earlier it is left out (time windows) or begins at 0 (sliding).
+All times and lengths are milliseconds. ``grace_ms`` is how long after its end a window still accepts records
+that are out of order: it closes once stream time has passed ``end + grace``. No window starts before 0, as in
+Kafka Streams: a window that would is omitted (time windows) or starts at 0 (sliding).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def _not_negative(what: str, ms: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class TimeWindows:
-    """Windows of one size that start every ``advance_ms``: tumbling where that is the size, else hopping.
+    """Windows of one size that start every ``advance_ms``: tumbling if that is the size, else hopping.
 
     The end is exclusive. Raises TopologyError for an advance that leaves gaps.
     """
@@ -39,13 +39,13 @@ class TimeWindows:
         _not_negative("grace", self.grace_ms)
 
     def starts(self, timestamp_ms: int) -> range:
-        """The starts of the windows that a timestamp lies in, the earliest first."""
+        """Return the starts of the windows that contain a timestamp, the earliest first."""
         first = max(0, timestamp_ms - self.size_ms + self.advance_ms) // self.advance_ms * self.advance_ms
         return range(first, timestamp_ms + 1, self.advance_ms)
 
     @property
     def retention_ms(self) -> int:
-        """How long a store must keep a window after its start, so that what is open is there."""
+        """How long after its start a store must keep a window, so that it has every open window."""
         return self.size_ms + self.grace_ms
 
     @property
@@ -56,8 +56,9 @@ class TimeWindows:
 
 @dataclass(frozen=True, slots=True)
 class SlidingWindows:
-    """Windows around records (KIP-450): one ends at each record's timestamp, and one starts right after it if
-    other records lie in it. Both ends are inclusive, ``difference_ms`` apart.
+    """Windows around records (KIP-450), with inclusive ends that are ``difference_ms`` apart.
+
+    One window ends at each record's timestamp; another starts right after it, if it contains other records.
     """
 
     difference_ms: int
@@ -72,19 +73,20 @@ class SlidingWindows:
 
     @property
     def retention_ms(self) -> int:
-        """A new window takes over what the one before it had: so two lengths, and the grace."""
+        """Two lengths plus the grace, because a new window starts from the aggregate of the one before it."""
         return 2 * self.difference_ms + self.grace_ms + 1
 
     @property
     def final_after_ms(self) -> int:
-        """The end is inclusive: a record at ``end + grace`` finds the window open."""
+        """The grace plus 1: the end is inclusive, so a record at ``end + grace`` finds the window open."""
         return self.grace_ms + 1
 
 
 @dataclass(frozen=True, slots=True)
 class SessionWindows:
-    """Spans of activity: records of a key that are at most ``gap_ms`` apart share one. Both ends are
-    timestamps of records, and inclusive.
+    """Spans of activity: records of a key that are at most ``gap_ms`` apart share one.
+
+    Both ends are timestamps of records, and inclusive.
     """
 
     gap_ms: int
@@ -97,19 +99,21 @@ class SessionWindows:
 
     @property
     def retention_ms(self) -> int:
-        """One more than Kafka Streams keeps: a session that ended just ``gap + grace`` ago is open still."""
+        """One more than in Kafka Streams: a session that ended exactly ``gap + grace`` ago is still open."""
         return self.gap_ms + self.grace_ms + 1
 
     @property
     def final_after_ms(self) -> int:
-        """After its end a session can be extended for the gap and the grace, both inclusive."""
+        """After its end, a session can be extended during the gap plus the grace, both inclusive."""
         return self.gap_ms + self.grace_ms + 1
 
 
 @dataclass(frozen=True, slots=True)
 class JoinWindows:
-    """Which records of two streams meet: the other's timestamp is at most ``before_ms`` earlier and at most
-    ``after_ms`` later than this one's. One of them may be negative.
+    """The condition for two streams' records to match.
+
+    The other record's timestamp is at most ``before_ms`` earlier and at most ``after_ms`` later than this
+    one's. One of the two may be negative.
     """
 
     before_ms: int
@@ -130,5 +134,5 @@ class JoinWindows:
 
     @property
     def retention_ms(self) -> int:
-        """One more than Kafka Streams keeps, which loses a pair at the very edge of the window."""
+        """One more than in Kafka Streams, which loses a pair at the very edge of the window."""
         return self.size_ms + self.grace_ms + 1

@@ -1,7 +1,10 @@
-"""Interactive queries: an application's stores, followed from their logs and asked while it runs (KIP-67).
+"""Interactive queries (KIP-67): an application's stores, followed through their logs and queried live.
 
-with Views(app.topology(), bootstrap_servers="localhost:9092") as views:
-    views.store("counts").get("ann")
+    with Views(app.topology(), bootstrap_servers="localhost:9092") as views:
+        views.store("counts").get("ann")
+
+This package holds the replicas of stores, the queries on them, and the nodes that serve queries over HTTP. It
+only reads: running applications belongs in `penstock.spark`.
 """
 
 from penstock.views.errors import (

@@ -1,13 +1,13 @@
-"""Queries as URLs ask for them, and answers as JSON gives them.
+"""Queries in the form of URLs, and answers in the form of JSON.
 
     /stores/{name}/keys/{key}               a value; of windows ?start_ms=, of versions ?as_of_ms=
     /stores/{name}/keys/{key}/windows       a key's windows or sessions: ?from_ms=&to_ms=&reverse=
     /stores/{name}/keys/{key}/versions      a key's versions: ?from_ms=&to_ms=
     /stores/{name}/entries                  a page in key order: ?first=&last= or ?prefix=, ?reverse=;
                                             of windows and sessions ?from_ms=&to_ms=
-    /stores/{name}/count                    about how many entries there are
+    /stores/{name}/count                    the approximate number of entries
 
-Pages have ``limit`` entries at most and are continued by ``after``, which is the ``next`` of the page before.
+A page has at most ``limit`` entries. To continue, pass the previous page's ``next`` as ``after``.
 """
 
 from __future__ import annotations
@@ -64,13 +64,13 @@ _FROM_TEXT: Final[Mapping[str, Callable[[str], Any]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a request asks for.
+    """The query that a request contains.
 
     Attributes:
-        read: None: the number of entries.
+        read: the read operation; None: count the entries.
         is_single: whether the answer is one entry or none, and not a page.
-        encoding: ``plain`` or ``base64``: of the key in the URL, and of keys and values in the answer.
-        partitions: only these, as another node asks.
+        encoding: ``plain`` or ``base64``, for the key in the URL and for keys and values in the answer.
+        partitions: the partitions to read, as another node requests them; None: all.
     """
 
     store: ViewedStore
@@ -89,8 +89,9 @@ def kind_of(spec: StoreSpec) -> str:
 def asked_by(
     store: ViewedStore, segments: list[str], parameters: Mapping[str, str], at_least: str | None
 ) -> Asked:
-    """``segments``: of the path behind the store's name, still encoded. Raises InvalidQuery,
-    UnsupportedQuery.
+    """Parse a query. ``segments`` is the path behind the store's name, still encoded.
+
+    Raises InvalidQuery, UnsupportedQuery.
     """
     given = _Parameters(parameters)
     encoding = given.one_of("encoding", ("plain", "base64"))
@@ -204,7 +205,7 @@ def _prefix(text: str, encoding: str) -> bytes:
 
 
 class _Parameters:
-    """The query of a URL, read once: what nobody asked for is an error."""
+    """The query parameters of a URL. Each is read once, and a parameter that was not read is an error."""
 
     def __init__(self, given: Mapping[str, str]) -> None:
         self._left = dict(given)
@@ -213,7 +214,7 @@ class _Parameters:
         return self._left.pop(name, None)
 
     def one_of(self, name: str, choices: tuple[str, ...]) -> str:
-        """The first is the default."""
+        """Return the parameter, one of ``choices``; the first choice is the default."""
         found = self._left.pop(name, choices[0])
         if found not in choices:
             raise InvalidQuery(f"{name}={found!r}: expected {' or '.join(choices)}")
@@ -254,7 +255,7 @@ class _Parameters:
 
 
 def entry_of(row: Row, spec: StoreSpec, encoding: str) -> dict[str, Any]:
-    """What JSON shows of a row; with its ``place`` for whoever puts pages together."""
+    """Convert a row to a JSON entry."""
     key, value = row.key, row.value
     if encoding == "base64":
         key, value = to_base64(spec.key.serialize(key)), to_base64(spec.value.serialize(value))
@@ -269,12 +270,12 @@ def entry_of(row: Row, spec: StoreSpec, encoding: str) -> dict[str, Any]:
 
 
 def to_base64(data: bytes) -> str:
-    """With - and _, and without padding, as it may stand in URLs."""
+    """Encode with - and _, and without padding, so that the result can be part of a URL."""
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
 def from_base64(text: str, what: str) -> bytes:
-    """Raises InvalidQuery."""
+    """Decode base64. Raises InvalidQuery."""
     try:
         plain = text.replace("-", "+").replace("_", "/")
         return base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)
@@ -283,7 +284,7 @@ def from_base64(text: str, what: str) -> bytes:
 
 
 def encode(found: Mapping[str, Any]) -> bytes:
-    """JSON; NaN and infinities, which it does not know, become null. Raises UnsupportedQuery."""
+    """Encode as JSON; NaN and infinities, which JSON lacks, become null. Raises UnsupportedQuery."""
     try:
         return msgspec.json.encode(found, enc_hook=_refuse)
     except TypeError as error:

@@ -1,4 +1,4 @@
-"""Which stores of a topology can be viewed, which topic has the log of each, and what it depends on."""
+"""The catalog of an application's stores: which can be viewed, their logs, and their input topics."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class ViewedStore:
     Attributes:
         topic: the log: the changelog topic, or the topic that a table is read from.
         is_changelog: whether the application writes that log, in the transactions of its results.
-        keys_are_placed: whether a key's partition follows from its bytes by Kafka's partitioner. Of a store
-            that is fed by a topic of somebody else's it is likely, and not certain: librdkafka's producers
-            have another partitioner by default.
-        upstream: by each topic that the application reads and that the store depends on, the repartition
+        keys_are_placed: whether Kafka's partitioner determines a key's partition from its bytes. If an
+            external topic feeds the store, this is likely but not certain: librdkafka's producers have
+            another partitioner by default.
+        upstream: for each topic that the application reads and that the store depends on, the repartition
             topics on the way, in the order in which records pass them.
     """
 
@@ -58,11 +58,11 @@ class Catalog:
 
     @property
     def stores(self) -> Mapping[str, ViewedStore]:
-        """Those that can be viewed, by name."""
+        """The stores that can be viewed, by name."""
         return self._stores
 
     def find(self, name: str) -> ViewedStore:
-        """Raises UnknownStore, StoreNotQueryable."""
+        """Return a store. Raises UnknownStore, StoreNotQueryable."""
         if name in self._hidden:
             raise StoreNotQueryable(
                 f"store {name} of {self.application} can't be queried: {self._hidden[name]}"
@@ -76,14 +76,14 @@ class Catalog:
         return found
 
     def some(self, names: Iterable[str] | None) -> tuple[ViewedStore, ...]:
-        """These, or all. Raises UnknownStore, StoreNotQueryable."""
+        """Return the stores of these names, or all. Raises UnknownStore, StoreNotQueryable."""
         if names is None:
             return tuple(self._stores.values())
         return tuple(self.find(name) for name in dict.fromkeys(names))
 
 
 def _viewed(topology: Topology, spec: StoreSpec) -> ViewedStore | str:
-    """The store's view, or why there is none."""
+    """Return the viewable store, or the reason why it can't be viewed."""
     if not isinstance(spec, _SHOWN):
         return "it is an operator's own, without keys and values"
     users = [node for node in topology.nodes.values() if spec.name in node.stores]
@@ -105,7 +105,7 @@ def _viewed(topology: Topology, spec: StoreSpec) -> ViewedStore | str:
 
 
 def _table_source(users: Iterable[Node], store: str) -> Source | None:
-    """The source of the one topic that the store is a copy of."""
+    """Return the source of the one topic that the store is a copy of."""
     for node in users:
         if isinstance(node, Processor) and isinstance(node.operator, TableSource):
             parents = node.parents
@@ -119,7 +119,7 @@ def _upstream(topology: Topology, store: str) -> dict[str, tuple[str, ...]]:
         topic: node for node in topology.nodes.values() if isinstance(node, Source) for topic in node.topics
     }
     feeds: dict[str, set[str]] = {}
-    """Repartition topics that the records of a topic reach within one task."""
+    """The repartition topics that the records of a topic reach within one task."""
     reaching: set[str] = set()
     for topic, source in sources.items():
         nodes = _reached(source)
@@ -153,7 +153,7 @@ def _reached(source: Node) -> list[Node]:
 
 
 def _in_order(topic: str, feeds: Mapping[str, set[str]]) -> list[str]:
-    """All topics that a topic leads to, each behind those that lead to it (a depth-first order)."""
+    """Return all topics that a topic leads to, each after those that lead to it (a depth-first order)."""
     done: dict[str, None] = {}
     entered: set[str] = set()
 

@@ -1,15 +1,16 @@
-"""From a position of what an application reads to one of what it keeps (compare KIP-796).
+"""Coverage: from a position in an application's inputs to a position in its changelogs (compare KIP-796).
 
-A writer knows where his record lies in an input topic. The results of that record are in a changelog, at
-offsets that nobody tells him. They are found from outside, since a transaction of the application commits the
-offsets of its group together with its results:
+A writer knows its record's position in an input topic. The results of that record are in a changelog, at
+offsets that the writer doesn't know. They can be determined from outside, because a transaction of the
+application commits its group's offsets together with its results:
 
-    1. wait until the group's committed offsets are past the record: its results are committed;
-    2. where they go through a repartition topic, that topic's end is the next thing to wait for, as in 1;
-    3. the end of the changelog now is a position that covers them. A view that has reached it has them.
+    1. Wait until the group's committed offsets are past the record: then its results are committed.
+    2. If the results go through a repartition topic, wait for the current end of that topic, as in 1.
+    3. The current end of the changelog is a position that covers the results. A view that has reached it
+       contains them.
 
-Ends are those of all records, committed or not: the markers of one transaction reach its partitions one after
-the other, so the last stable offset may be behind for a moment.
+An end here is that of all records, committed or not. The markers of one transaction reach its partitions one
+after the other, so the last stable offset may lag for a moment.
 """
 
 from __future__ import annotations
@@ -42,14 +43,14 @@ class _Question:
     topic: str
     """The changelog."""
     stages: list[str]
-    """Repartition topics that are still to be passed."""
+    """The repartition topics that the results have yet to pass."""
     until: Mapping[TopicPartition, int]
-    """What the group must have committed."""
+    """The offsets that the group must have committed."""
     answer: Future[Position] = field(default_factory=Future)
 
 
 class Coverage:
-    """Asks the cluster, in a thread of its own, while there are questions."""
+    """Resolves positions of inputs by polling the cluster, in its own thread, while there are requests."""
 
     def __init__(self, config: ClientConfig, group: str) -> None:
         self._config = config
@@ -60,10 +61,10 @@ class Coverage:
         self._closed = False
 
     def of_inputs(self, store: ViewedStore, position: Position) -> Future[Position]:
-        """The position of the store's changelog that covers this one of the application's input topics.
+        """Return the position of the store's changelog that covers this position of its input topics.
 
-        It is there once the application has committed so much. To give up, cancel it. Raises InvalidQuery for
-        topics that the store doesn't depend on.
+        The future completes once the application has committed that far; cancel it to stop waiting. Raises
+        InvalidQuery for topics that the store doesn't depend on.
         """
         topics = {tp.topic for tp in position.offsets}
         unknown = sorted(topics - store.upstream.keys())
@@ -126,7 +127,7 @@ class Coverage:
 
 
 def _step(cluster: Cluster, group: ConsumerGroup, questions: list[_Question]) -> list[_Question]:
-    """Take every question as far as it goes now; those that are left."""
+    """Advance every request as far as possible now; return those that are still open."""
     questions = [question for question in questions if not question.answer.cancelled()]
     partitions = {tp for question in questions for tp in question.until}
     committed = group.committed(partitions, require_stable=False)
@@ -147,7 +148,7 @@ _NOTHING: Final = (0,)
 
 
 def _ends(cluster: Cluster, topic: str) -> dict[TopicPartition, int]:
-    """The ends of a topic; a repartition topic that isn't there is one that records don't pass."""
+    """Return the ends of a topic. A repartition topic that doesn't exist has none: no record passes it."""
     found = cluster.topics((topic,))
     partitions = [TopicPartition(topic, number) for known in found.values() for number in known.partitions]
     try:

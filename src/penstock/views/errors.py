@@ -1,4 +1,4 @@
-"""What can be wrong with a query. Each error has a name that stays, ``code``, and an HTTP status."""
+"""The errors of queries. Each has a stable name, ``code``, and an HTTP status."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from penstock.topology.errors import StreamsError
 
 
 class ViewError(StreamsError):
-    """The root of what queries raise. ``retriable`` says that the same query may succeed later."""
+    """The base class of all errors of queries. ``retriable``: the same query may succeed later."""
 
     code: ClassVar[str] = "FAILED"
     status: ClassVar[int] = 500
@@ -23,29 +23,30 @@ class UnknownStore(ViewError):
 
 
 class StoreNotQueryable(ViewError):
-    """The store is there, and has no log that a view could follow, or no form that can be shown."""
+    """The store exists, but has no log that a view could follow, or has no keys and values to show."""
 
     code = "STORE_NOT_QUERYABLE"
     status = 409
 
 
 class UnsupportedQuery(ViewError):
-    """A query that this kind of store has no answer to."""
+    """This kind of store does not support the query."""
 
     code = "UNSUPPORTED_QUERY"
     status = 400
 
 
 class InvalidQuery(ViewError):
-    """A key, a bound or a position that can't be read."""
+    """A key, a bound or a position is malformed."""
 
     code = "INVALID_QUERY"
     status = 400
 
 
 class KeyNotFound(ViewError):
-    """Over HTTP: the store has no value for the key (in Python that is None). ``position``: of that answer,
-    as JSON.
+    """Over HTTP: the store has no value for the key (in Python the answer is None).
+
+    ``position`` is that of the answer, as JSON.
     """
 
     code = "KEY_NOT_FOUND"
@@ -65,7 +66,7 @@ class StoreRestoring(ViewError):
 
 
 class PositionNotReached(ViewError):
-    """The position that was asked for was not reached in time (KIP-796's NOT_UP_TO_BOUND)."""
+    """The requested position was not reached in time (KIP-796's NOT_UP_TO_BOUND)."""
 
     code = "POSITION_NOT_REACHED"
     status = 504
@@ -81,7 +82,7 @@ class NotPresent(ViewError):
 
 
 class NoHolder(ViewError):
-    """None of the nodes that should hold the partition gave an answer."""
+    """No node that should hold the partition answered."""
 
     code = "NO_HOLDER"
     status = 503
@@ -89,7 +90,7 @@ class NoHolder(ViewError):
 
 
 class ViewsClosed(ViewError):
-    """The views were closed, or what followed the logs has failed; the cause says why."""
+    """The views were closed, or following the logs failed; the cause says why."""
 
     code = "CLOSED"
     status = 503

@@ -1,4 +1,4 @@
-"""GET requests from one node of the views to another: HTTP/1.1, connections kept, nothing else."""
+"""Forwarding: GET requests from one view node to another, over HTTP/1.1 with persistent connections."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Header = tuple[str, str]
 
 
 class Unreachable(ConnectionError):
-    """The other node did not answer; whether it is up is not known."""
+    """The other node did not answer; it is unknown whether it is up."""
 
 
 class Response(NamedTuple):
@@ -57,7 +57,7 @@ class _Link:
                 raise ConnectionResetError(f"unexpected {type(event).__name__}")
 
     def reusable(self) -> bool:
-        """Make it ready for the next request, where the server goes on with it."""
+        """Prepare the connection for the next request; return False if the server does not keep it open."""
         if self._http.our_state is h11.DONE and self._http.their_state is h11.DONE:
             self._http.start_next_cycle()
             return not self._writer.is_closing()
@@ -68,13 +68,13 @@ class _Link:
 
 
 class Forwarder:
-    """Belongs to one event loop."""
+    """A client for requests to other nodes, which belongs to one event loop."""
 
     def __init__(self) -> None:
         self._kept: dict[str, deque[_Link]] = {}
 
     async def get(self, endpoint: str, target: str, headers: list[Header], timeout_s: float) -> Response:
-        """``target``: path and query, encoded. Raises Unreachable."""
+        """Send a GET request; ``target`` is the encoded path and query. Raises Unreachable."""
         try:
             async with asyncio.timeout(timeout_s):
                 return await self._get(endpoint, target, headers)
@@ -88,7 +88,7 @@ class Forwarder:
             try:
                 return await self._on(link, kept, target, headers)
             except (OSError, h11.ProtocolError):
-                continue  # the server has closed it while it was idle
+                continue  # the server closed the idle connection
         return await self._on(await self._connect(endpoint), kept, target, headers)
 
     async def _connect(self, endpoint: str) -> _Link:

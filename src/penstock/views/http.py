@@ -1,5 +1,6 @@
-"""The views over HTTP: JSON answers, errors with names, positions in headers. `penstock.views.asking` has the
-paths.
+"""The views over HTTP: JSON answers, named errors, and positions in headers.
+
+`penstock.views.asking` defines the paths.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _JSON: Final = "application/json"
 
 
 def application(node: Node, lifespan: Lifespan[Starlette] | None = None) -> Starlette:
-    """The ASGI application of one node."""
+    """Create the ASGI application of one node."""
 
     async def stores(request: Request) -> Response:
         return _json(node.stores())
@@ -37,7 +38,7 @@ def application(node: Node, lifespan: Lifespan[Starlette] | None = None) -> Star
         return _json(node.health())
 
     async def ready(request: Request) -> Response:
-        """For load balancers: 503 until all that is kept here was read."""
+        """Answer load balancers: 503 until every store on this node has been read from its log."""
         found = node.health()
         return _json(found, 200 if found["status"] == "ready" else 503)
 
@@ -47,7 +48,7 @@ def application(node: Node, lifespan: Lifespan[Starlette] | None = None) -> Star
         except ViewError as error:
             return _failure(error)
         except StreamsError as error:
-            # A value that its serde can't read is the application's, not the client's.
+            # A value that its serde can't read is the application's error, not the client's.
             logger.warning("%s: %s", request.url.path, error)
             return _failure(ViewError(str(error)))
 
@@ -57,13 +58,13 @@ def application(node: Node, lifespan: Lifespan[Starlette] | None = None) -> Star
         Route("/health", health),
         Route("/health/ready", ready),
     ]
-    # What is unexpected is logged by the server.
+    # The server logs unexpected errors.
     return Starlette(routes=routes, lifespan=lifespan, exception_handlers={Exception: _unexpected})
 
 
 async def _answer(node: Node, request: Request) -> Response:
     scope = request.scope
-    # As it was sent: keys may have any bytes, slashes among them.
+    # The raw path is used because keys may contain any bytes, including slashes.
     path: str = scope["raw_path"].decode("ascii").partition("?")[0]
     _, _, name, *segments = path.split("/")
     found_store = node.views.find(unquote(name))

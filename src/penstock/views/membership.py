@@ -1,7 +1,8 @@
-"""The group of processes that serve one application's views: who they are and where they listen.
+"""Membership of the group of processes that serve one application's views.
 
-A member's metadata is its endpoint, as Kafka Streams' ``application.server``; the leader hands the list of
-all to everybody. Who holds what follows from the list: see `penstock.views.routes`.
+A member's metadata is its endpoint, like Kafka Streams' ``application.server``; the leader sends the list of
+all endpoints to every member. The list determines which member holds which partition: see
+`penstock.views.routes`.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class Membership:
         self._member.start()
 
     def close(self) -> None:
-        """Leave the group, so that the others need not wait for the session to end."""
+        """Leave the group, so that the other members need not wait for the session timeout."""
         self._member.close()
 
 
@@ -64,4 +65,4 @@ class _Endpoint:
         self._changed(frozenset(json.loads(assignment)["endpoints"]))
 
     def revoked(self) -> None:
-        """Those who were there are asked on: most still are."""
+        """Do nothing: queries still go to the previous members, most of which are still there."""

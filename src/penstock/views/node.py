@@ -1,8 +1,8 @@
-"""One process that answers for all: from what it keeps itself, else from whoever keeps it.
+"""Nodes: processes that answer every query, from their own replicas or through the node that holds them.
 
-Any node may answer for a partition that it has; all read the same committed logs, so a node that was wrongly
-taken for dead, or has not heard of a change, does no harm. A partition that goes to another node is kept
-until that one has read its log.
+Any node may answer for a partition that it has. All nodes read the same committed logs, so it is harmless if
+a node is wrongly considered dead or has missed a change of the group. When a partition moves to another node,
+the old one keeps it until the new one has read its log.
 """
 
 from __future__ import annotations
@@ -39,19 +39,22 @@ logger = logging.getLogger(__name__)
 FORWARDED: Final = "penstock-forwarded"
 _TRY_AGAIN_S: Final = 0.1
 _HAND_OVER_S: Final = 0.5
-# So many forms of the group may lie between somebody who keeps a partition and somebody who has read it.
 _EARLIER: Final = 3
-# A forwarded query that waits for a position is given this much longer than it may wait.
+"""The number of previous member lists that are remembered.
+
+A partition's holder may have been replaced this often before its latest successor has read the log.
+"""
 _WIRE_S: Final = 1.0
+"""How much longer than its own timeout a forwarded query may take, for the network."""
 _PASSED_ON: Final = (StoreRestoring.code, NotPresent.code)
 
 
 class Node:
-    """Belongs to one event loop, but for `joined`.
+    """One process that serves views. It belongs to one event loop, except for `joined`.
 
     Args:
-        endpoint: this node's own, as the others know it.
-        standbys: how many nodes keep a partition besides the first.
+        endpoint: this node's own endpoint, as the other nodes know it.
+        standbys: how many nodes keep a partition in addition to the first.
     """
 
     def __init__(self, views: Views, endpoint: str, standbys: int) -> None:
@@ -63,12 +66,12 @@ class Node:
         self._forwarder = Forwarder()
 
     def choice(self, topic: str, count: int) -> frozenset[int]:
-        """The partitions to keep: those that the routes give, and those not yet handed over."""
+        """Return the partitions to keep: those that the routes assign, and those not yet handed over."""
         kept = {tp.partition for tp in tuple(self._handing_over) if tp.topic == topic}
         return self.routes.held_by(self.endpoint, count) | kept
 
     def joined(self, members: frozenset[str]) -> None:
-        """The group has formed anew. Called by its thread."""
+        """Switch to the new member list of the group. The group's thread calls this."""
         if members == self.routes.members:
             return
         logger.info("views are served by %s", ", ".join(sorted(members)))
@@ -81,7 +84,7 @@ class Node:
         self.views.choose(self.choice)
 
     async def hand_over(self) -> None:
-        """For ever: let partitions go that their new holders have read."""
+        """Run forever: release partitions that their new holders have read."""
         while True:
             await asyncio.sleep(_HAND_OVER_S)
             for tp in list(self._handing_over):
@@ -108,10 +111,10 @@ class Node:
     # Answers
 
     async def answer(self, asked: Asked, target: str, *, is_forwarded: bool) -> dict[str, Any]:
-        """As JSON will show it.
+        """Answer a query in the form of its JSON.
 
-        ``target`` is the path, still encoded, and the query, which other nodes are asked with. A query that
-        another node has forwarded is answered from what is kept here. Raises ViewError.
+        ``target`` is the path, still encoded, with the query; it is sent to other nodes. A query that another
+        node has forwarded is answered only from this node's replicas. Raises ViewError.
         """
         deadline = time.monotonic() + asked.timeout_s
         count = self.views.counts.get(asked.store.topic)
@@ -135,7 +138,7 @@ class Node:
         return found
 
     async def _by_key(self, asked: Asked, target: str, deadline: float) -> dict[str, Any]:
-        """From the key's partition; where that is not certain, from one after the other."""
+        """Answer from the key's partition or, if that is uncertain, from one partition after the other."""
         numbers = self.views.partitions_of(_query(asked, asked.partitions))
         quick = self._at_once(asked, numbers)
         if quick is not None:
@@ -151,7 +154,7 @@ class Node:
         return found
 
     def _at_once(self, asked: Asked, numbers: tuple[int, ...]) -> dict[str, Any] | None:
-        """The usual case: a single value that is kept here."""
+        """Answer the usual case immediately: a single value that this node holds."""
         if not isinstance(asked.read, GetValue | GetWindow):
             return None
         for number in numbers:
@@ -162,7 +165,10 @@ class Node:
         return None if answer is None else _page(answer, asked)
 
     def _together(self, store: ViewedStore, numbers: tuple[int, ...]) -> list[tuple[int, ...]]:
-        """In their order, those that one node holds in one request; the first, the likely one, alone."""
+        """Group the partitions by the node that can answer for them in one request.
+
+        The order is kept; the first partition, the likely one, is alone.
+        """
         count = self.views.counts[store.topic]
         groups: dict[str, list[int]] = {}
         for number in numbers[1:]:
@@ -171,7 +177,7 @@ class Node:
         return [numbers[:1], *map(tuple, groups.values())]
 
     def _candidates(self, partition: int, count: int) -> list[str]:
-        """Who may have it: its holders, and those before the group formed anew; this node first."""
+        """Return the current holders and those of previous member lists, with this node first."""
         routes = (self.routes, *self._earlier)
         members = dict.fromkeys(member for known in routes for member in known.holders(partition, count))
         return sorted(members, key=lambda member: member != self.endpoint)
@@ -190,7 +196,7 @@ class Node:
         return _joined(pages, asked)
 
     def _first_ready(self, store: ViewedStore, number: int, count: int) -> str:
-        """Itself where it can answer, else the holder."""
+        """Return this node if it can answer, else the first holder."""
         kept = self.views.replica(TopicPartition(store.topic, number))
         if kept is not None and kept.is_ready:
             return self.endpoint
@@ -200,9 +206,9 @@ class Node:
     async def _from_holders(
         self, asked: Asked, numbers: tuple[int, ...], target: str, deadline: float
     ) -> dict[str, Any]:
-        """These partitions from one node after the other, until one has an answer.
+        """Request these partitions from one node after the other, until one answers.
 
-        Where they are not all with one node, each on its own.
+        If no node has all of them, request each partition separately.
         """
         count = self.views.counts[asked.store.topic]
         options = [self._candidates(number, count) for number in numbers]
@@ -227,7 +233,10 @@ class Node:
     async def _here(
         self, asked: Asked, numbers: tuple[int, ...], deadline: float, *, wait: bool
     ) -> dict[str, Any]:
-        """``wait``: for logs that are still being read; for a position it is waited in any case."""
+        """Answer from this node's replicas.
+
+        ``wait`` says whether to wait for logs that are still being read; the position is awaited in any case.
+        """
         if asked.read is None:
             return self._count_here(asked, numbers)
         query = _query(asked, numbers)
@@ -248,7 +257,10 @@ class Node:
         return _page(found, asked)
 
     async def _look(self, query: Query) -> Answer[Found] | None:
-        """Reads that take a lock, which a large transaction may hold, are done by a thread."""
+        """Run the query; a read that takes a lock runs in a thread.
+
+        A large transaction may hold the lock.
+        """
         if isinstance(query.read, GetValue | GetWindow):
             return self.views.answer(query)
         return await asyncio.to_thread(self.views.answer, query)
@@ -275,7 +287,7 @@ class Node:
     async def _from(
         self, member: str, asked: Asked, numbers: tuple[int, ...], target: str, deadline: float
     ) -> dict[str, Any]:
-        """Raises Unreachable, and what the other node raised."""
+        """Forward the query to a node. Raises Unreachable, and the error that the other node raised."""
         left_s = max(0.0, deadline - time.monotonic())
         path, _, query = target.partition("?")
         kept = [part for part in query.split("&") if part and part.partition("=")[0] not in _REPLACED]
@@ -295,7 +307,7 @@ class Node:
     # About itself
 
     def health(self) -> dict[str, Any]:
-        """What is kept here and how far it is; who else there is."""
+        """Return the partitions of this node with their progress, and the other members."""
         partitions: dict[str, Any] = {}
         for store in self.views.viewed:
             for kept in self.views.held(store).values():
@@ -349,7 +361,7 @@ def _query(asked: Asked, numbers: tuple[int, ...] | None) -> Query:
 
 
 def _page(answer: Answer[Found], asked: Asked) -> dict[str, Any]:
-    """With the places of entries, for pages that are joined; see `shown`."""
+    """Convert an answer to a page whose entries have places, so that pages can be merged; see `shown`."""
     entries = []
     for row in answer.value.rows:
         entry = entry_of(row, asked.store.spec, asked.encoding)
@@ -364,13 +376,13 @@ def _page(answer: Answer[Found], asked: Asked) -> dict[str, Any]:
 
 
 def _joined(pages: list[dict[str, Any]], asked: Asked) -> dict[str, Any]:
-    """Pages of several nodes as one, as `merged_rows` does it: no entry behind where one has stopped."""
+    """Merge the pages of several nodes, as `merged_rows` does: nothing past where a page stopped."""
     position = merged(Position.from_json(page["position"]) for page in pages).to_json()
     if asked.read is None:
         return {"entries": [], "count": sum(page["count"] for page in pages), "position": position}
     if len(pages) == 1:
         return pages[0]
-    if not isinstance(asked.read, Scan):  # one key is in one of them
+    if not isinstance(asked.read, Scan):  # a key is in one page only
         return next((page for page in pages if page["entries"]), pages[0]) | {"position": position}
     reverse, limit = asked.read.reverse, asked.read.limit
     placed = [(from_base64(entry["place"], "a place"), entry) for page in pages for entry in page["entries"]]
@@ -391,7 +403,7 @@ def _joined(pages: list[dict[str, Any]], asked: Asked) -> dict[str, Any]:
 
 
 def shown(found: dict[str, Any], asked: Asked) -> dict[str, Any]:
-    """What a client gets of an answer."""
+    """Return the part of an answer that clients receive."""
     for entry in found["entries"]:
         entry.pop("place", None)
     position = msgspec.Raw(found["position"].encode())
@@ -408,5 +420,5 @@ def shown(found: dict[str, Any], asked: Asked) -> dict[str, Any]:
 
 
 def body_of(found: dict[str, Any], asked: Asked, *, is_forwarded: bool) -> bytes:
-    """JSON. Raises UnsupportedQuery."""
+    """Encode an answer as JSON. Raises UnsupportedQuery."""
     return encode(found if is_forwarded else shown(found, asked))

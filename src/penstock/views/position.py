@@ -1,4 +1,4 @@
-"""Positions: how much of some topics an answer takes into account, or is asked to."""
+"""Positions: how much of some topics an answer includes, or must include."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from penstock.views.errors import InvalidQuery
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Offsets by partition: of everything before them (KIP-796 has the last offset instead).
+    """Offsets by partition; a position covers everything before them (KIP-796 has the last offset instead).
 
-    The topics are changelogs, as answers have them, or topics that the application reads, as a writer knows
-    them: `of_record` makes one of what a producer is told when a record is acknowledged.
+    The topics are changelogs, as in answers, or topics that the application reads, which a writer knows:
+    `of_record` converts the offset that a producer receives with the acknowledgement of a record.
 
     >>> Position.of_record("orders", 0, 41)
     Position({"orders":{"0":42}})
@@ -25,12 +25,12 @@ class Position:
 
     @classmethod
     def of_record(cls, topic: str, partition: int, offset: int) -> Position:
-        """The least position that covers one record."""
+        """Return the least position that covers one record."""
         return cls({TopicPartition(topic, partition): offset + 1})
 
     @classmethod
     def from_json(cls, text: str) -> Position:
-        """``{"topic": {"partition": offset}}``. Raises InvalidQuery."""
+        """Parse ``{"topic": {"partition": offset}}``. Raises InvalidQuery."""
         try:
             return cls(
                 {
@@ -53,7 +53,7 @@ class Position:
         return f"Position({self.to_json()})"
 
     def __or__(self, other: Position) -> Position:
-        """The least position that covers both."""
+        """Return the least position that covers both."""
         return merged((self, other))
 
     def covers(self, other: Position) -> bool:
@@ -61,7 +61,7 @@ class Position:
 
 
 def merged(positions: Iterable[Position]) -> Position:
-    """The least position that covers them all."""
+    """Return the least position that covers all of them."""
     offsets: dict[TopicPartition, int] = {}
     for position in positions:
         for tp, offset in position.offsets.items():

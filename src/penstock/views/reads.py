@@ -1,7 +1,7 @@
-"""What is read of one replica: pairs of its bytes, chosen under its lock, and what they mean.
+"""Reads of one replica: they select pairs of bytes under its lock, and decode them.
 
-A read is made for one store and may be run on any of its replicas. Pairs that belong together come in one
-step of the log: either all of a transaction is in them, or nothing.
+A read is created for one store and can run on any of its replicas. The log is applied in steps of whole
+transactions, so a read sees either all of a transaction or nothing.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _TIME: Final = Struct(">q")
 _START: Final = Struct(">qi")
 _SESSION: Final = Struct(">qq")
 _TIME_MAX: Final = 0x7FFFFFFFFFFFFFFF
-# How many entries one step of a scan looks at, whether they are wanted or not: about a millisecond.
 _LOOKED_AT_MAX: Final = 4_096
+"""The number of entries that one step of a scan examines, matching or not: about a millisecond."""
 
 Pair = tuple[bytes, bytes]
 
@@ -32,9 +32,9 @@ class Row(NamedTuple):
     """An entry of a store.
 
     Attributes:
-        timestamp_ms: of the value, where the store keeps it.
-        window: of windowed stores.
-        valid_to_ms: of versioned stores: when the next version begins; None for the latest.
+        timestamp_ms: the value's timestamp, if the store keeps one.
+        window: the window, in windowed stores.
+        valid_to_ms: in versioned stores, the start of the next version; None for the latest.
         place: the key's bytes in the store, by which rows are ordered.
     """
 
@@ -47,25 +47,28 @@ class Row(NamedTuple):
 
 
 class Found(NamedTuple):
-    """Of one replica. ``resume``: the place behind which more may be; None: that was all."""
+    """The rows of one replica. ``resume``: the place after which more may follow; None: there are no more."""
 
     rows: list[Row]
     resume: bytes | None = None
 
 
 class Read(ABC):
-    """``key``: the bytes of the key that is asked for, which say in what partition it is; None: all are."""
+    """A read of one store.
+
+    ``key`` is the serialized key, which determines the partition; None: the read covers all partitions.
+    """
 
     key: bytes | None
 
     @abstractmethod
     def run(self, replica: Replica) -> Found:
-        """Called with the replica's lock, except by reads of a single value (`GetValue`, `GetWindow`)."""
+        """Run under the replica's lock, except for reads of a single value (`GetValue`, `GetWindow`)."""
 
 
 @dataclass(frozen=True)
 class GetValue(Read):
-    """The value of a key of a key-value store."""
+    """Reads the value of a key of a key-value store."""
 
     key: bytes
 
@@ -78,7 +81,7 @@ class GetValue(Read):
 
 @dataclass(frozen=True)
 class GetWindow(Read):
-    """The value of a key in the window that starts then."""
+    """Reads the value of a key in the window that starts at this time."""
 
     key: bytes
     start_ms: int
@@ -93,7 +96,7 @@ class GetWindow(Read):
 
 @dataclass(frozen=True)
 class GetVersions(Read):
-    """The versions of a key that were valid between two times, the newest first."""
+    """Reads the versions of a key that were valid between two times, newest first."""
 
     key: bytes
     from_ms: int | None
@@ -113,7 +116,7 @@ class GetVersions(Read):
 
 @dataclass(frozen=True)
 class GetVersion(Read):
-    """The version of a key that was valid at a time; None: the latest."""
+    """Reads the version of a key that was valid at a time; None: the latest."""
 
     key: bytes
     as_of_ms: int | None
@@ -133,7 +136,7 @@ class GetVersion(Read):
 
 @dataclass(frozen=True)
 class Fetch(Read):
-    """A key's windows that start, or sessions that overlap, from one time to another, both inclusive."""
+    """Reads a key's windows that start, or sessions that overlap, within two times, both inclusive."""
 
     key: bytes
     from_ms: int
@@ -148,13 +151,13 @@ class Fetch(Read):
         is_session = isinstance(replica.spec, SessionSpec)
         size = len(self.key) + (16 if is_session else 12)
         low = self.key + _TIME.pack(first_ms)
-        # A session that begins in time may end at any time after.
+        # A session that starts in time may end at any later time.
         high = self.key + _TIME.pack(_TIME_MAX if is_session or last_ms == _TIME_MAX else last_ms + 1)
         rows: list[Row] = []
         start, end = _behind(self.after, low, high, self.reverse)
         for place, stored in replica.map.scan(start, end, reverse=self.reverse):
             if len(place) != size or not _is_alive(replica, place, stored):
-                continue  # keys that begin with this one lie in between
+                continue  # longer keys with this prefix lie in between
             if is_session and _SESSION.unpack_from(place, size - 16)[1] > last_ms:
                 continue
             rows.append(row_of(replica.spec, place, stored))
@@ -165,10 +168,10 @@ class Fetch(Read):
 
 @dataclass(frozen=True)
 class Scan(Read):
-    """Entries in the order of their bytes, a page at a time.
+    """Reads entries in the order of their bytes, one page at a time.
 
-    ``low`` and ``high`` (exclusive) bound the places; ``from_ms`` and ``to_ms`` the starts of windows and the
-    ends of sessions, both inclusive. ``after``: where the page before has ended.
+    ``low`` and ``high`` (exclusive) bound the places; ``from_ms`` and ``to_ms`` bound the starts of windows
+    and the ends of sessions, both inclusive. ``after``: the place where the previous page ended.
     """
 
     key = None
@@ -213,7 +216,7 @@ def scan_of(
     from_ms: int = 0,
     to_ms: int | None = None,
 ) -> Scan:
-    """Keys from ``first`` to ``last``, both inclusive, or those that begin with ``prefix``."""
+    """Scan the keys from ``first`` to ``last``, both inclusive, or the keys that begin with ``prefix``."""
     if prefix is not None:
         return Scan(prefix, after_prefix(prefix), reverse, limit, after_place, from_ms, to_ms)
     high = None if last is None else after(last)
@@ -221,7 +224,7 @@ def scan_of(
 
 
 def row_of(spec: StoreSpec, place: bytes, stored: bytes) -> Row:
-    """What a pair of a store's bytes means. Raises what the serdes raise."""
+    """Decode a pair of a store's bytes. Raises the errors of the serdes."""
     key, value = spec.key.deserialize, spec.value.deserialize
     if isinstance(spec, KeyValueSpec):
         return Row(key(place), value(stored[8:]), _TIME.unpack_from(stored)[0], None, None, place)
@@ -237,7 +240,7 @@ def row_of(spec: StoreSpec, place: bytes, stored: bytes) -> Row:
 
 
 def _is_alive(replica: Replica, place: bytes, stored: bytes) -> bool:
-    """Whether it has not expired by now; the application deletes it some time later."""
+    """Whether the entry has not expired by now; the application deletes expired entries some time later."""
     spec, store = replica.spec, replica.store
     if isinstance(spec, WindowSpec | SessionSpec):
         return bool(_time_of(spec, place) >= store.first_kept_ms)
@@ -247,7 +250,7 @@ def _is_alive(replica: Replica, place: bytes, stored: bytes) -> bool:
 
 
 def _time_of(spec: StoreSpec, place: bytes) -> int:
-    """The start of a window, the end of a session; of other entries none, so 0."""
+    """Return the start of a window or the end of a session; 0 for other entries, which have no time."""
     if isinstance(spec, WindowSpec):
         start_ms: int = _TIME.unpack_from(place, len(place) - 12)[0]
         return start_ms
@@ -260,7 +263,7 @@ def _time_of(spec: StoreSpec, place: bytes) -> int:
 def _behind(
     place: bytes | None, low: bytes | None, high: bytes | None, reverse: bool
 ) -> tuple[bytes | None, bytes | None]:
-    """The rest of a range behind a place in it."""
+    """Return the rest of a range after a place in it."""
     if place is None:
         return low, high
     if reverse:
@@ -269,7 +272,7 @@ def _behind(
 
 
 def merged_rows(found: Iterator[Found] | list[Found], *, reverse: bool, limit: int) -> Found:
-    """Pages of several replicas as one: no row behind where one of them stopped."""
+    """Merge the pages of several replicas: no row is past the place where a page stopped."""
     pages = list(found)
     rows = sorted((row for page in pages for row in page.rows), key=lambda row: row.place, reverse=reverse)
     stops = [page.resume for page in pages if page.resume is not None]

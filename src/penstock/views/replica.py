@@ -1,8 +1,8 @@
-"""One partition of a store: its bytes, as far as its log was followed.
+"""Replicas: one partition of a store, with its bytes as of the offset up to which its log was followed.
 
-A replica takes up whole transactions. What a transaction wrote to the partition is held back until its end is
-in hand, and then is applied in one step under ``lock``: a reader who holds it sees all of the transaction or
-nothing. Single values may be read without it.
+A replica applies whole transactions. The records of a transaction are buffered until its end has been
+fetched, and are then applied in one step under ``lock``: a reader that holds the lock sees all of the
+transaction or nothing. Single values may be read without the lock.
 """
 
 from __future__ import annotations
@@ -28,33 +28,35 @@ from penstock.topology.window_stores import SessionSpec, WindowSpec
 LAYOUT: Final = Layout().select(("key", "value", "timestamp"))
 _NO_END: Final = (1 << 63) - 1
 _NUMBER_BYTES: Final = 8
-# A step of work after which another thread may have the interpreter: a millisecond or two, or less where
-# others ask.
 _STEP: Final = 8_192
+"""Entries per step of work, after which other threads can run: one or two milliseconds.
+
+``_SHORT_STEP`` is used once the replica is ready, when other threads answer queries.
+"""
 _SHORT_STEP: Final = 1_024
-# Who asks needs the interpreter several times for each answer: he is let in without having to wait for it.
 _PAUSE_S: Final = 0.001
+"""The pause between steps: a query needs the interpreter several times, and gets it without waiting."""
 
 Entry = tuple[bytes, "bytes | None"]
 
 
 class Replica:
-    """Written by one thread, that of the follower; read by any."""
+    """The bytes of one partition. Only the follower's thread writes it; any thread may read it."""
 
     def __init__(self, spec: StoreSpec, tp: TopicPartition) -> None:
         self.spec = spec
         self.tp = tp
         self.lock = Lock()
         self.is_ready = False
-        """Whether it has been at the end of its log."""
+        """Whether it has once reached the end of its log."""
         self.position = 0
-        """Everything before this offset is in it."""
+        """Everything before this offset has been applied."""
         self.read_until = 0
-        """What was fetched; it is ahead of the position while a transaction's end is awaited."""
+        """The offset up to which records were fetched; ahead of ``position`` within a transaction."""
         self.end = 0
-        """Where its log's committed records ended, when that was last heard."""
+        """The last known end of its log's committed records."""
         self.records = 0
-        """Taken up so far."""
+        """The number of records applied so far."""
         self._new()
 
     def _new(self) -> None:
@@ -74,22 +76,22 @@ class Replica:
 
     @property
     def lag(self) -> int:
-        """How many offsets it is behind that end."""
+        """The number of offsets by which it is behind that end."""
         return max(self.end - self.position, 0)
 
     def restart(self, offset: int) -> None:
-        """Begin again, empty: what had been read is not the log any more."""
+        """Start again, empty: the data read so far is no longer in the log."""
         with self.lock:
             self.is_ready = False
             self._new()
             self.position = self.read_until = offset
 
     def take(self, spans: Iterable[memoryview], next_offset: int, stable_end: int) -> bool:
-        """Take up committed batches. Whether the position moved.
+        """Apply committed batches. Return whether the position or the readiness changed.
 
         Args:
             spans: whole batches from `read_until` on, without those of aborted transactions.
-            next_offset: where to read on.
+            next_offset: where to continue reading.
             stable_end: where the log's committed records ended when they were read.
 
         Raises CorruptBatch, MalformedRecords.
@@ -109,7 +111,7 @@ class Replica:
                 self._held.append(self._entries(span, max(self.read_until, end), _NO_END))
         self.read_until = max(self.read_until, next_offset)
         if self.read_until >= stable_end or not self._open:
-            # Nothing before the last stable offset is undecided.
+            # Everything before the last stable offset is decided.
             self._open.clear()
             for entries in self._held:
                 decided += entries
@@ -124,8 +126,9 @@ class Replica:
         return moved
 
     def _ends(self, span: memoryview) -> tuple[int, int]:
-        """The offset after the last batch behind which no transaction is open, 0 where there is none; and
-        after the last batch.
+        """Return two end offsets: of the batches after which no transaction is open, and of all batches.
+
+        The first is 0 if a transaction is open after each batch.
         """
         end = last = 0
         for _, header in headers(span):
@@ -147,7 +150,7 @@ class Replica:
         return found
 
     def _steps(self, count: int) -> Iterator[tuple[int, int]]:
-        """Where each step of some work begins, and how much is done in it."""
+        """Yield the start and the length of each step; once ready, pause between steps for other threads."""
         step = _SHORT_STEP if self.is_ready else _STEP
         for at in range(0, count, step):
             if at and self.is_ready:
@@ -164,7 +167,7 @@ class Replica:
         self.records += len(entries)
 
     def _expire(self, changed: list[Entry]) -> None:
-        """Drop what is gone by its own time; the application's tombstones for it may come later, or never."""
+        """Delete entries that have expired; the application's tombstones may arrive later, or never."""
         data = self._map
         if isinstance(self.spec, VersionedSpec):
             for key in {place[:-_NUMBER_BYTES] for place, _ in changed} if self._is_ordered else ():
@@ -176,7 +179,7 @@ class Replica:
         data.take_delta()
 
     def _put_in_order(self) -> None:
-        """Sort the keys, once, without holding up other threads: later ones are put in their places."""
+        """Sort the keys once, without blocking other threads; later keys are inserted in order."""
         if self._is_ordered:
             return
         keys = list(self._map.data)
@@ -194,9 +197,9 @@ class Replica:
 
 
 def entries_of(batch: pa.RecordBatch, spec: StoreSpec) -> list[Entry]:
-    """The records of a log, of the columns of `LAYOUT`, as `OrderedBytes.apply` takes them.
+    """Convert records of a log, with the columns of `LAYOUT`, to the form that `OrderedBytes.apply` takes.
 
-    Records with a null key are left out.
+    Records with a null key are skipped.
     """
     if batch.column(0).null_count:
         batch = batch.filter(pc.is_valid(batch.column(0)))
@@ -214,7 +217,7 @@ def _objects(array: pa.Array) -> list[Any]:
 
 
 def _with_times(values: pa.Array, times: pa.Array) -> pa.Array:
-    """Each value behind its time, 8 bytes, as `KeyValueSpec` keeps it; null stays null."""
+    """Prefix each value with its time, 8 bytes, as `KeyValueSpec` stores it; null stays null."""
     numbers = times.cast(pa.int64()).to_numpy().astype(">i8")
     packed = pa.Array.from_buffers(
         pa.binary(_NUMBER_BYTES), len(numbers), [None, pa.py_buffer(np.ascontiguousarray(numbers))]

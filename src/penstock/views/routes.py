@@ -1,8 +1,9 @@
-"""Who holds which partition: the same for everybody who knows the same list of members. Pure.
+"""Routes: which members hold which partition. All processes with the same member list compute the same.
 
-Each partition goes to the members in an order of its own (rendezvous hashing): the first holds it, the next
-ones are its standbys. No member is first for more partitions than its share. When members come or go, most
-partitions stay where they are. A partition's number alone decides, so that the stores of a task are together.
+Each partition orders the members in its own way (rendezvous hashing): the first holds it, and the next ones
+are its standbys. No member is first for more partitions than its share. When members join or leave, most
+partitions stay where they are. The order depends on a partition's number alone, so that the stores of a task
+stay together. The functions here are pure.
 """
 
 from __future__ import annotations
@@ -15,13 +16,16 @@ from hashlib import blake2b
 
 @dataclass(frozen=True)
 class Routes:
-    """``members``: endpoints; ``standbys``: how many processes hold a partition besides the first."""
+    """The holders of partitions among ``members``, which are endpoints.
+
+    ``standbys`` is how many processes hold a partition in addition to the first.
+    """
 
     members: frozenset[str] = frozenset()
     standbys: int = 0
 
     def holders(self, partition: int, count: int) -> tuple[str, ...]:
-        """Who holds a partition of a topic with so many; the first is to be asked first."""
+        """Return the holders of one of a topic's ``count`` partitions, in the order to query them."""
         return _shared(self.members, count, self.standbys)[partition]
 
     def held_by(self, member: str, count: int) -> frozenset[int]:

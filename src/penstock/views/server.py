@@ -1,7 +1,7 @@
-"""A process that serves views: it follows the logs, is in the group, and listens.
+"""A process that serves views: it follows the logs, joins the group, and listens for queries.
 
-server = ViewServer(app.topology(), bootstrap_servers="localhost:9092", port=8080)
-server.run()                       # until SIGINT or SIGTERM; or start() and close(), beside other work
+server = ViewServer(app.topology(), bootstrap_servers="localhost:9092", port=8080) server.run()
+# until SIGINT or SIGTERM; or start() and close(), beside other work
 """
 
 from __future__ import annotations
@@ -33,29 +33,30 @@ DEFAULT_STANDBYS: Final = 1
 SESSION_TIMEOUT_MS: Final = 10_000
 _STARTED_S: Final = 30.0
 _LOOK_S: Final = 0.2
-#: A thread that works hands the interpreter on this soon, or answers would wait for the follower.
 _SWITCH_INTERVAL_S: Final = 0.001
+"""The interpreter's switch interval. It is short so that answers do not wait for the follower's thread."""
 _EVERYWHERE: Final = ("", "0.0.0.0", "::")
 
 
 class ViewServer:
-    """One node. All that serve one application find each other by its group ``<application>-views``.
+    """One node. All nodes of an application find each other through its group ``<application>-views``.
 
     Args:
-        topology: the application's: ``app.topology()``.
+        topology: the application's topology: ``app.topology()``.
         bootstrap_servers: ``host:port``, several separated by commas.
-        host: the address to listen at. There is no TLS and no authentication: what can reach it can read.
-        port: 0 for any that is free.
-        advertised: how the other nodes reach this one, ``http://host:port``. Default: the host and port;
-            needed where the host is ``0.0.0.0``.
-        standbys: how many nodes keep each partition besides the first: with 1, the death of a node is not
-            noticed by those who ask.
-        session_timeout_ms: a node that was not heard of for so long is out of the group; 6,000 is the least
-            that brokers take by default.
+        host: the address to listen at. There is no TLS and no authentication: every client that can connect
+            can read.
+        port: the port; 0 chooses a free one.
+        advertised: the URL at which other nodes reach this one, ``http://host:port``. Default: host and port;
+            required if the host is ``0.0.0.0``.
+        standbys: how many nodes keep each partition in addition to the first. With 1, clients do not notice
+            the death of a node.
+        session_timeout_ms: a node without a heartbeat for this long leaves the group. Brokers accept at least
+            6,000 by default.
         stores: names of stores; None: all that can be queried.
         properties: Kafka's client properties.
 
-    Raises ConfigError, UnknownStore, StoreNotQueryable, OSError where it can't listen.
+    Raises ConfigError, UnknownStore, StoreNotQueryable, and OSError if it can't listen.
     """
 
     def __init__(
@@ -107,13 +108,13 @@ class ViewServer:
         self._server.serve_here()
 
     def start(self) -> None:
-        """Serve in a thread; returns when it answers."""
+        """Serve in a thread, and return once the server answers."""
         self._server.serve_in_thread()
         if not self._started.wait(_STARTED_S):
             raise RuntimeError(f"the server at {self.endpoint} did not start within {_STARTED_S:g} s")
 
     def wait_until_ready(self) -> None:
-        """Until this node is in the group and has read what it keeps. Raises ViewsClosed."""
+        """Wait until this node has joined the group and has read its partitions. Raises ViewsClosed."""
         while not self._has_joined.wait(_LOOK_S):
             if self._is_closing:
                 raise ViewsClosed(f"the server at {self.endpoint} is closed")
@@ -146,7 +147,7 @@ class ViewServer:
             self.node.close()
 
     def _settle(self) -> None:
-        """Once all is read: those many keys will stay, so the garbage collector need not look at them."""
+        """Exempt the keys from garbage collection once all logs are read, because most of them will stay."""
         with contextlib.suppress(ViewError):
             self.wait_until_ready()
             if self._is_process:

@@ -1,4 +1,4 @@
-"""The stores of `Views` in Python's terms, one class for each kind."""
+"""The stores of `Views` as Python objects, with one class per kind of store."""
 
 from __future__ import annotations
 
@@ -36,8 +36,10 @@ _EVERYTHING: Final = 1 << 62
 
 
 class Entry(NamedTuple, Generic[K, V]):
-    """``timestamp_ms``: where the store keeps one; ``window``: of windowed stores; ``valid_to_ms``: of
-    versioned ones, None for the latest version.
+    """An entry of a store.
+
+    ``timestamp_ms`` is set if the store keeps one, and ``window`` in windowed stores. ``valid_to_ms`` is set
+    in versioned stores; it is None for the latest version.
     """
 
     key: K
@@ -48,7 +50,7 @@ class Entry(NamedTuple, Generic[K, V]):
 
 
 class Entries(list[Entry[K, V]]):
-    """Some entries, and the ``position`` of the logs that they are of."""
+    """A list of entries, with the ``position`` of the logs at which they were read."""
 
     def __init__(self, rows: list[Row], position: Position) -> None:
         super().__init__(map(_entry, rows))
@@ -56,11 +58,11 @@ class Entries(list[Entry[K, V]]):
 
 
 class View(ABC, Generic[K, V]):
-    """A store that can be asked. Made by `Views.store`; ``running.store(name)`` has views of its own.
+    """A store that can be queried. `Views.store` creates it; ``running.store(name)`` has its own views.
 
     Every query takes ``at_least``, a `Position` that the answer must cover, and ``timeout_s``, how long to
-    wait for that and for a store that is still being read. Raises StoreRestoring, PositionNotReached,
-    NotPresent, InvalidQuery.
+    wait for that position and for a store that is still being read. Raises StoreRestoring,
+    PositionNotReached, NotPresent, InvalidQuery.
     """
 
     def __init__(self, views: Views, store: ViewedStore) -> None:
@@ -76,16 +78,16 @@ class View(ABC, Generic[K, V]):
 
     @property
     def position(self) -> Position:
-        """How far the store's log was followed."""
+        """The position up to which the store's log was followed."""
         held = self._views.held(self.store)
         return Position({kept.tp: kept.position for kept in held.values()})
 
     def approximate_count(self) -> int:
-        """How many entries are kept here now, those that have expired and not gone yet among them."""
+        """Return the number of entries held here now, including expired ones that are not yet deleted."""
         return sum(len(kept) for kept in self._views.held(self.store).values())
 
     def wait_until_ready(self, timeout_s: float | None = None) -> None:
-        """Until the logs of all stores were read to their ends. Raises StoreRestoring."""
+        """Wait until the logs of all stores have been read to their ends. Raises StoreRestoring."""
         self._views.wait_until_ready(timeout_s)
 
     def _ask(self, read: Read, at_least: Position | None, timeout_s: float) -> Answer[Found]:
@@ -98,7 +100,7 @@ class View(ABC, Generic[K, V]):
         return Entries(*_parts(self._ask(read, at_least, timeout_s)))
 
     def _walk(self, read: Scan, at_least: Position | None, timeout_s: float) -> Iterator[Entry[K, V]]:
-        """Page after page; each is of one moment."""
+        """Iterate page by page; each page is consistent in itself."""
         while True:
             found = self._ask(read, at_least, timeout_s).value
             yield from map(_entry, found.rows)
@@ -111,23 +113,23 @@ class View(ABC, Generic[K, V]):
 
 
 class KeyValueView(View[K, V]):
-    """The latest value of each key."""
+    """A view of the latest value of each key."""
 
     def get(
         self, key: K, *, at_least: Position | None = None, timeout_s: float = DEFAULT_TIMEOUT_S
     ) -> V | None:
-        """The value, or None."""
+        """Return the value, or None."""
         found = self.lookup(key, at_least=at_least, timeout_s=timeout_s).value
         return None if found is None else found.value
 
     def lookup(
         self, key: K, *, at_least: Position | None = None, timeout_s: float = DEFAULT_TIMEOUT_S
     ) -> Answer[Entry[K, V] | None]:
-        """The value with its timestamp and the position of the answer."""
+        """Return the value with its timestamp and the position of the answer."""
         return self._one(GetValue(self._key(key)), at_least, timeout_s)
 
     def lookup_now(self, key: K) -> Answer[Entry[K, V] | None] | None:
-        """As `lookup` where nothing has to be waited for, else None: event loops may ask."""
+        """Return the result of `lookup` if available without waiting, else None; safe in an event loop."""
         answer = self._views.answer(Query(self.store, GetValue(self._key(key))))
         return None if answer is None else _first(answer)
 
@@ -140,9 +142,9 @@ class KeyValueView(View[K, V]):
         at_least: Position | None = None,
         timeout_s: float = DEFAULT_TIMEOUT_S,
     ) -> Iterator[Entry[K, V]]:
-        """Keys from ``first`` to ``last``, both inclusive, by their bytes, of all partitions in one order.
+        """Iterate over the keys from ``first`` to ``last``, both inclusive, in one order over all partitions.
 
-        They are read a page of 1,000 at a time, while they are walked.
+        The order is that of the keys' bytes. Entries are read during the iteration, in pages of 1,000.
         """
         low = None if first is None else self._key(first)
         high = None if last is None else self._key(last)
@@ -157,7 +159,7 @@ class KeyValueView(View[K, V]):
         at_least: Position | None = None,
         timeout_s: float = DEFAULT_TIMEOUT_S,
     ) -> Iterator[Entry[K, V]]:
-        """Keys whose bytes begin with ``prefix``, otherwise as `range`."""
+        """Iterate over the keys whose bytes begin with ``prefix``, as `range` does."""
         read = scan_of(self.store.spec, prefix=prefix, reverse=reverse, limit=PAGE)
         return self._walk(read, at_least, timeout_s)
 
@@ -168,12 +170,12 @@ class KeyValueView(View[K, V]):
         at_least: Position | None = None,
         timeout_s: float = DEFAULT_TIMEOUT_S,
     ) -> Iterator[Entry[K, V]]:
-        """Everything, as `range`."""
+        """Iterate over all entries, as `range` does."""
         return self.range(reverse=reverse, at_least=at_least, timeout_s=timeout_s)
 
 
 class VersionedView(View[K, V]):
-    """All values of each key within the history (KIP-889)."""
+    """A view of all values of each key within the history (KIP-889)."""
 
     def get(
         self,
@@ -183,7 +185,7 @@ class VersionedView(View[K, V]):
         at_least: Position | None = None,
         timeout_s: float = DEFAULT_TIMEOUT_S,
     ) -> V | None:
-        """The value at a time, or the latest; None where there is none, or its history is gone."""
+        """Return the value at a time, or the latest; None if there is none, or if its history has expired."""
         found = self.lookup(key, as_of_ms, at_least=at_least, timeout_s=timeout_s).value
         return None if found is None else found.value
 
@@ -195,7 +197,7 @@ class VersionedView(View[K, V]):
         at_least: Position | None = None,
         timeout_s: float = DEFAULT_TIMEOUT_S,
     ) -> Answer[Entry[K, V] | None]:
-        """The version with its times and the position of the answer."""
+        """Return the version with its times and the position of the answer."""
         return self._one(GetVersion(self._key(key), as_of_ms), at_least, timeout_s)
 
     def fetch(
@@ -207,7 +209,7 @@ class VersionedView(View[K, V]):
         at_least: Position | None = None,
         timeout_s: float = DEFAULT_TIMEOUT_S,
     ) -> Entries[K, V]:
-        """The versions valid at any time from ``from_ms`` to ``to_ms``, the newest first (KIP-968)."""
+        """Return the versions valid at any time from ``from_ms`` to ``to_ms``, newest first (KIP-968)."""
         return self._some(GetVersions(self._key(key), from_ms, to_ms, _EVERYTHING), at_least, timeout_s)
 
 
@@ -222,8 +224,9 @@ class _WindowedView(View[K, V]):
         at_least: Position | None = None,
         timeout_s: float = DEFAULT_TIMEOUT_S,
     ) -> Entries[K, V]:
-        """A key's windows that start from ``from_ms`` to ``to_ms``, both inclusive; of sessions, those that
-        end at or after the one and start at or before the other.
+        """Return a key's windows that start from ``from_ms`` to ``to_ms``, both inclusive.
+
+        For sessions: those that end at or after ``from_ms`` and start at or before ``to_ms``.
         """
         return self._some(Fetch(self._key(key), from_ms, to_ms, reverse, _EVERYTHING), at_least, timeout_s)
 
@@ -236,15 +239,16 @@ class _WindowedView(View[K, V]):
         at_least: Position | None = None,
         timeout_s: float = DEFAULT_TIMEOUT_S,
     ) -> Iterator[Entry[K, V]]:
-        """All windows that start, or sessions that end, from one time to the other, in the order of their
-        keys' bytes. They are read a page at a time, while they are walked.
+        """Iterate over all windows that start, or sessions that end, from one time to the other.
+
+        The order is that of the keys' bytes. Entries are read during the iteration, one page at a time.
         """
         read = scan_of(self.store.spec, reverse=reverse, limit=PAGE, from_ms=from_ms, to_ms=to_ms)
         return self._walk(read, at_least, timeout_s)
 
 
 class WindowView(_WindowedView[K, V]):
-    """Values by key and start of window, as long as the retention lasts."""
+    """A view of values by key and window start, within the retention."""
 
     def get(
         self,
@@ -254,7 +258,7 @@ class WindowView(_WindowedView[K, V]):
         at_least: Position | None = None,
         timeout_s: float = DEFAULT_TIMEOUT_S,
     ) -> V | None:
-        """The value of one window, or None."""
+        """Return the value of one window, or None."""
         found = self.lookup(key, start_ms, at_least=at_least, timeout_s=timeout_s).value
         return None if found is None else found.value
 
@@ -266,14 +270,14 @@ class WindowView(_WindowedView[K, V]):
         at_least: Position | None = None,
         timeout_s: float = DEFAULT_TIMEOUT_S,
     ) -> Answer[Entry[K, V] | None]:
-        """The value of one window with its timestamp and the position of the answer."""
+        """Return the value of one window with its timestamp and the position of the answer."""
         if self.store.spec.duplicates:  # type: ignore[attr-defined]  # a WindowSpec: see _KINDS
             raise UnsupportedQuery(f"windows of store {self.name} have several values of a key: use fetch")
         return self._one(GetWindow(self._key(key), start_ms), at_least, timeout_s)
 
 
 class SessionView(_WindowedView[K, V]):
-    """Values by key and session, as long as the retention lasts."""
+    """A view of values by key and session, within the retention."""
 
 
 _KINDS: Final[Mapping[type, type[View[Any, Any]]]] = {
@@ -285,7 +289,7 @@ _KINDS: Final[Mapping[type, type[View[Any, Any]]]] = {
 
 
 def view_of(views: Views, name: str) -> Any:
-    """A store by its name: a `KeyValueView`, `VersionedView`, `WindowView` or `SessionView`.
+    """Return the view of a store: a `KeyValueView`, `VersionedView`, `WindowView` or `SessionView`.
 
     Raises UnknownStore, StoreNotQueryable.
     """
@@ -294,7 +298,7 @@ def view_of(views: Views, name: str) -> Any:
 
 
 def serialized(serde: Serde[Any], key: object, store: str) -> bytes:
-    """Raises InvalidQuery for what the store's serde doesn't take."""
+    """Serialize a key. Raises InvalidQuery if the store's serde does not accept it."""
     try:
         found = serde.serialize(key)
     except Exception as error:

@@ -1,10 +1,10 @@
-"""`Views`: an application's stores, kept by following their logs, to be asked from anywhere.
+"""`Views`: replicas of an application's stores that follow the stores' logs, for queries from anywhere.
 
     with Views(app.topology(), bootstrap_servers="localhost:9092") as views:
         views.store("counts").get("ann")
 
-A view needs the cluster and the topology, and nothing of the process that computes: it may live beside it, in
-another process, or go on while the application is stopped. It shows what is committed.
+A view needs the cluster and the topology, but not the process that computes: it may run in that process or in
+another one, and keeps working while the application is stopped. It shows committed data.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ from penstock.views.waiting import Waiting
 T = TypeVar("T")
 
 DEFAULT_TIMEOUT_S: Final = 5.0
-#: What many small batches bring in this time is taken up together: each answer of a broker costs its own.
 _REST_S: Final = 0.02
-#: How long a broker may have nothing to say; each view that is at rest costs a request in this time.
+"""The pause before a broker is fetched from again, so that small batches arrive in one costly response."""
 _IDLE_MS: Final = "500"
+"""The longest wait of a fetch without data. Each idle view costs one request in this time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer(Generic[T]):
-    """``value``, and the position of the logs that it is of: nothing before that is missing."""
+    """A value and the position of the logs at which it was read: it contains everything before that."""
 
     value: T
     position: Position
@@ -60,7 +60,7 @@ class Query:
     """A read of a store.
 
     Attributes:
-        partitions: only these; None: those that the key may be in, or all.
+        partitions: the partitions to read; None: those that the key may be in, or all.
         at_least: what the answer must cover: offsets of the store's log, of topics that the application
             reads, or both.
     """
@@ -72,7 +72,7 @@ class Query:
 
 
 def all_partitions(topic: str, count: int) -> Collection[int]:
-    """The choice of a process that views everything."""
+    """Choose every partition, for a process that views everything."""
     return range(count)
 
 
@@ -80,13 +80,13 @@ class Views:
     """The stores of one application, or some of them.
 
     Args:
-        topology: the application's: ``app.topology()``.
+        topology: the application's topology: ``app.topology()``.
         bootstrap_servers: ``host:port``, several separated by commas.
         stores: names of stores; None: all that can be queried.
         properties: Kafka's client properties.
         choice: which partitions to keep; all by default.
 
-    All methods may be called by any thread. Raises UnknownStore, StoreNotQueryable, ConfigError.
+    Any thread may call any method. Raises UnknownStore, StoreNotQueryable, ConfigError.
     """
 
     def __init__(
@@ -129,11 +129,11 @@ class Views:
         self.close()
 
     def start(self) -> None:
-        """Begin to follow, in a thread. Queries wait, or fail with StoreRestoring, until logs are read."""
+        """Start to follow, in a thread. Until the logs are read, queries wait or fail with StoreRestoring."""
         self._follower.start()
 
     def close(self) -> None:
-        """Stop following; whoever waits gets ViewsClosed."""
+        """Stop following; pending queries fail with ViewsClosed."""
         self._follower.close()
         self._coverage.close()
         self.failed(ViewsClosed("the views are closed"))
@@ -141,15 +141,16 @@ class Views:
     # What there is
 
     def store(self, name: str) -> Any:
-        """A `KeyValueView`, `VersionedView`, `WindowView` or `SessionView`. Raises UnknownStore,
-        StoreNotQueryable.
+        """Return a `KeyValueView`, `VersionedView`, `WindowView` or `SessionView`.
+
+        Raises UnknownStore, StoreNotQueryable.
         """
-        from penstock.views.stores import view_of  # stands on this module
+        from penstock.views.stores import view_of  # that module imports this one
 
         return view_of(self, name)
 
     def find(self, name: str) -> ViewedStore:
-        """Raises UnknownStore, StoreNotQueryable."""
+        """Return a viewed store. Raises UnknownStore, StoreNotQueryable."""
         found = self.catalog.find(name)
         if found.topic not in self._specs:
             known = ", ".join(store.name for store in self.viewed)
@@ -158,36 +159,36 @@ class Views:
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """How many partitions the log of each store has, by topic, as far as it exists."""
+        """The number of partitions of each store's log that exists, by topic."""
         return self._counts
 
     @property
     def trouble(self) -> str | None:
-        """What following has last failed with, as long as it does; it is tried again and again."""
+        """The last error of following, while it lasts; following is retried until it succeeds."""
         return self._follower.trouble
 
     def replica(self, tp: TopicPartition) -> Replica | None:
         return self._replicas.get(tp)
 
     def held(self, store: ViewedStore) -> dict[int, Replica]:
-        """What is kept here of a store, by partition."""
+        """Return the replicas of a store that are held here, by partition."""
         return {tp.partition: kept for tp, kept in self._replicas.copy().items() if tp.topic == store.topic}
 
     def choose(self, choice: Choice) -> None:
-        """Keep other partitions from now on."""
+        """Hold other partitions from now on."""
         self._choice = choice
         self._follower.choose(choice)
 
     def position(self) -> Position:
-        """Of everything that is kept here."""
+        """Return the position of all replicas held here."""
         return Position({tp: kept.position for tp, kept in self._replicas.copy().items()})
 
     def wait_until_ready(self, timeout_s: float | None = None) -> None:
-        """Until all logs were read to their ends. Raises StoreRestoring when the time is up."""
+        """Wait until all logs have been read to their ends. Raises StoreRestoring on timeout."""
         _result(self._waiting.until(lambda: not self.unready()), timeout_s, self._not_ready)
 
     def unready(self) -> list[str]:
-        """Topics that are not there yet, and partitions that are still being read."""
+        """Return the topics that don't exist yet, and the partitions that are still being read."""
         found = sorted(self._specs.keys() - self._counts.keys())
         for topic, count in self._counts.items():
             for number in sorted(self._choice(topic, count)):
@@ -202,7 +203,7 @@ class Views:
     # Queries
 
     def partitions_of(self, query: Query) -> tuple[int, ...]:
-        """Where the answer may be: all of these must be looked at, for a key until it is found.
+        """Return the partitions that may have the answer: all are needed, for a key until it is found.
 
         Raises StoreRestoring while the store's topic doesn't exist.
         """
@@ -221,9 +222,9 @@ class Views:
         return (likely, *(number for number in range(count) if number != likely))
 
     def answer(self, query: Query) -> Answer[Found] | None:
-        """The answer, where it can be given at once; else None: see `when_ready`.
+        """Return the answer if it is available without waiting; else None: see `when_ready`.
 
-        Raises NotPresent where a partition that is needed is not kept here.
+        Raises NotPresent if a required partition is not held here.
         """
         if query.at_least.offsets and any(tp.topic != query.store.topic for tp in query.at_least.offsets):
             return None
@@ -255,9 +256,9 @@ class Views:
         return kept
 
     def when_ready(self, query: Query) -> Future[Position]:
-        """For an answer that can't be given at once: a future of the position to ask it with.
+        """Return a future of the position with which to repeat a query that can't be answered yet.
 
-        To give up, cancel it.
+        Cancel the future to stop waiting.
         """
         inputs: dict[TopicPartition, int] = {}
         log: dict[TopicPartition, int] = {}
@@ -304,9 +305,9 @@ class Views:
                 done.set_exception(error)
 
     def ask(self, query: Query, timeout_s: float = DEFAULT_TIMEOUT_S) -> Answer[Found]:
-        """The answer, waiting for it if needed.
+        """Return the answer, waiting for it if necessary.
 
-        Raises StoreRestoring, PositionNotReached when the time is up; NotPresent, InvalidQuery.
+        Raises StoreRestoring or PositionNotReached on timeout; NotPresent, InvalidQuery.
         """
         found = self.answer(query)
         deadline = time.monotonic() + timeout_s
@@ -317,13 +318,14 @@ class Views:
         return found
 
     def finish(self, query: Query, position: Position) -> Answer[Found] | None:
-        """The answer, once `when_ready` gave this position. None where it has to be asked again: a log was
-        begun anew in between.
+        """Return the answer, once `when_ready` has returned this position.
+
+        None means that the query must be repeated, because a log was restarted meanwhile.
         """
         return self._answer(query, position)
 
     def why_not(self, query: Query) -> ViewError:
-        """What an answer is still waiting for."""
+        """Return the error that says what an answer is still waiting for."""
         try:
             replicas = [self._kept(query.store, number) for number in self.partitions_of(query)]
         except ViewError as error:
@@ -342,7 +344,7 @@ class Views:
         if self._error is not None:
             raise ViewsClosed(f"the views of {self.catalog.application} are closed") from self._error
 
-    # What the follower tells
+    # Callbacks of the follower
 
     def counted(self, partitions: Mapping[str, int]) -> None:
         self._counts = dict(partitions)
@@ -379,9 +381,9 @@ def _has(kept: Replica, at_least: Position) -> bool:
 
 
 def _read(read: Read, kept: Replica) -> tuple[Found, int]:
-    """What is found, and the position that it is of at least."""
+    """Return the rows, and a position that they include at least."""
     if isinstance(read, GetValue | GetWindow):
-        # The position is taken first: what comes in between is in the value, and not yet in the position.
+        # The position is read first: a record applied in between is in the value, but not in the position.
         position = kept.position
         return read.run(kept), position
     with kept.lock:

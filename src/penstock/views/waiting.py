@@ -1,4 +1,4 @@
-"""Whoever waits for something that the follower brings about: futures that are kept when it is so."""
+"""Waiting for changes that the follower makes, by futures that complete once a condition holds."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from threading import Lock
 
 
 class Waiting:
-    """Conditions and the futures that wait for them. Whoever changes something calls `check`."""
+    """Conditions and the futures that wait for them. The code that changes a condition calls `check`."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -16,7 +16,7 @@ class Waiting:
         self._error: BaseException | None = None
 
     def until(self, holds: Callable[[], bool]) -> Future[None]:
-        """A future for the moment in which the condition holds. To stop waiting, cancel it."""
+        """Return a future that completes when the condition holds. Cancel it to stop waiting."""
         future: Future[None] = Future()
         with self._lock:
             if self._error is not None:
@@ -28,7 +28,7 @@ class Waiting:
         return future
 
     def check(self) -> None:
-        """Something has changed. A condition that raises hands on its error."""
+        """Check all conditions after a change. A condition that raises passes its error to its future."""
         if not self._waiting:
             return
         done: list[tuple[Future[None], Exception | None]] = []
@@ -44,7 +44,7 @@ class Waiting:
                         self._waiting.append((holds, future))
                 except Exception as error:
                     done.append((future, error))
-        # What the futures set off may wait for something else.
+        # Callbacks of the futures may wait for other conditions, so the lock is released first.
         for future, failure in done:
             if not future.set_running_or_notify_cancel():
                 continue
@@ -54,7 +54,7 @@ class Waiting:
                 future.set_exception(failure)
 
     def fail(self, error: BaseException) -> None:
-        """Nothing will change any more."""
+        """Fail all futures, because nothing will change any more."""
         with self._lock:
             self._error = error
             waiting, self._waiting = self._waiting, []
