@@ -242,7 +242,7 @@ def test_streams_that_are_grouped_together_share_an_aggregate() -> None:
 
 def test_a_stream_is_in_a_cogroup_once() -> None:
     grouped = App("app", key=string, value=integer).stream("in").group_by_key()
-    with pytest.raises(TopologyError, match="is in this group already"):
+    with pytest.raises(TopologyError, match="is already in this group"):
         grouped.cogroup(lambda key, n, total: total).cogroup(grouped, lambda key, n, total: total)
 
 

@@ -44,10 +44,10 @@ def test_a_topic_is_read_in_one_way(app: App) -> None:
     app.global_table("cities", store="cities")
     with pytest.raises(TopologyError, match="topic cities is a global table"):
         app.stream("cities")
-    with pytest.raises(TopologyError, match="topic cities is a global table already"):
+    with pytest.raises(TopologyError, match="topic cities is already a global table"):
         app.global_table("cities")
     with pytest.raises(TopologyError, match="two stores are named cities"):
         app.table("other", store="cities")
     app.stream("in")
-    with pytest.raises(TopologyError, match="topic in is read already"):
+    with pytest.raises(TopologyError, match="topic in is already read"):
         app.global_table("in")

@@ -63,7 +63,7 @@ def test_two_processors_share_a_store(app: App) -> None:
 
 
 def test_stores_that_are_not_there(app: App) -> None:
-    with pytest.raises(TopologyError, match="uses store totals, which nobody has defined"):
+    with pytest.raises(TopologyError, match="uses store totals, which is not defined yet"):
         app.stream("in").process(RunningTotal, stores=["totals"])
     app.stream("in").process(RunningTotal).to("out")
     test = TopologyTest(app)
@@ -154,7 +154,7 @@ def test_timers_are_state(app: App) -> None:
 
 def test_timers_need_to_be_announced(app: App) -> None:
     app.stream("in").process(Alarm, stores=[key_value_store("due")]).to("out")
-    with pytest.raises(TopologyError, match=r"uses timers: say so, process\(…, timers=True\)"):
+    with pytest.raises(TopologyError, match=r"uses timers: expected process\(…, timers=True\)"):
         TopologyTest(app).input("in").pipe("a", 1)
 
 

@@ -147,7 +147,7 @@ def test_the_same_topic_again_is_the_same_stream_or_an_error(app: App) -> None:
     app.stream("in").to("out")
     app.stream("in").map_values(str.upper).to("out")
     assert _run(app, ("k", "v")) == [("k", "v"), ("k", "V")]
-    with pytest.raises(TopologyError, match="topic in is read by KSTREAM-SOURCE-0000000000 already"):
+    with pytest.raises(TopologyError, match="topic in is already read by KSTREAM-SOURCE-0000000000"):
         app.stream("in", value=long)
 
 

@@ -110,7 +110,7 @@ def test_a_changed_table_keeps_timestamps_and_headers(app: App) -> None:
 
 def test_the_topic_of_a_table_is_read_once(app: App) -> None:
     app.table("in")
-    with pytest.raises(TopologyError, match="topic in is read by KSTREAM-SOURCE-0000000001 already"):
+    with pytest.raises(TopologyError, match="topic in is already read by KSTREAM-SOURCE-0000000001"):
         app.table("in")
 
 

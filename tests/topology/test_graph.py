@@ -62,7 +62,7 @@ def test_a_repartition_topic_has_the_partitions_that_were_asked_for(app: App) ->
 
 def test_a_topic_without_a_number_of_partitions(app: App) -> None:
     app.stream("in").to("out")
-    with pytest.raises(TopologyError, match="topic in is read, and its number of partitions is not known"):
+    with pytest.raises(TopologyError, match="topic in is read, but its number of partitions is not known"):
         app.topology().internal_topics({})
 
 

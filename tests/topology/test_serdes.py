@@ -122,8 +122,8 @@ def test_a_change_has_kafka_streams_bytes() -> None:
     [
         (b"", "ends with 0, 1 or 2, found None"),
         (b"abc\x07", "ends with 0, 1 or 2, found 7"),
-        (b"\x10ab\x02", "says that its new value has 8"),
-        (b"\xff\xff\x02", "says that its new value"),
+        (b"\x10ab\x02", "gives its new value a length of 8"),
+        (b"\xff\xff\x02", "gives its new value"),
         (b"\x02", "ends with 0, 1 or 2"),
     ],
 )

@@ -92,12 +92,12 @@ def test_positions_and_partitions_come_along() -> None:
         ("counts", "entries", {"prefix": "a", "first": "b"}, InvalidQuery, "not both"),
         ("counts", "entries", {"partitions": "a"}, InvalidQuery, "whole numbers, separated"),
         ("counts", "entries", {"at_least": "[]"}, InvalidQuery, "the position"),
-        ("counts", "keys", {}, InvalidQuery, "there is nothing at /keys of a store"),
+        ("counts", "keys", {}, InvalidQuery, "a store has no path /keys"),
         ("windows", "keys/a", {}, InvalidQuery, "expected start_ms"),
         ("sessions", "keys/a", {}, UnsupportedQuery, "has several values"),
         ("counts", "keys/a/windows", {}, UnsupportedQuery, "key-value store counts has no windows"),
         ("counts", "keys/a/versions", {}, UnsupportedQuery, "has no versions"),
-        ("versions", "entries", {}, UnsupportedQuery, "is asked by key"),
+        ("versions", "entries", {}, UnsupportedQuery, "can only be queried by key"),
         ("windows", "entries", {"first": "a"}, UnsupportedQuery, "ranges of keys"),
     ],
 )
@@ -120,7 +120,7 @@ def test_rows_are_shown_as_plain_values_or_as_bytes() -> None:
     shown = entry_of(row._replace(window=Window(1, 2)), spec, "base64")
     assert base64.b64decode(shown["value"] + "==") == b'{"n":1}'
     assert shown["window"] == {"start_ms": 1, "end_ms": 2}
-    with pytest.raises(UnsupportedQuery, match="complex has no form in JSON"):
+    with pytest.raises(UnsupportedQuery, match="complex has no JSON form"):
         encode({"value": 1j})
     assert from_base64(to_base64(bytes(range(256))), "x") == bytes(range(256))
 

@@ -61,7 +61,7 @@ def test_what_is_wrong_is_told_in_a_line(tmp_path: Path) -> None:
     file = tmp_path / "shop.py"
     file.write_text(APP.format(name="shop"))
     for words, told in [
-        (["--store", "nothing"], "shop has no store 'nothing'; those that can be queried: counts, windows"),
+        (["--store", "nothing"], "shop has no store 'nothing'; stores that can be queried: counts, windows"),
         (["--host", "0.0.0.0"], "listening on 0.0.0.0: expected 'advertised'"),
     ]:
         done = CliRunner().invoke(streams.app, ["serve", str(file), "--port", "0", *words])

@@ -338,7 +338,7 @@ def test_a_view_may_start_before_the_application_has_made_its_topics(servers: st
     runner = Runner(servers, counting_app(name, f"{name}-in"), {f"{name}-in": 2})
     with Views(runner.topology, bootstrap_servers=servers, stores=["counts"]) as views:
         counts = views.store("counts")
-        with pytest.raises(StoreRestoring, match="is not there yet"):
+        with pytest.raises(StoreRestoring, match="does not exist yet"):
             counts.get("ann", timeout_s=0.2)
         runner.create_topics()
         runner.process(f"{name}-in", [(b"ann", "x", 1)])
@@ -354,7 +354,7 @@ def test_errors_name_what_was_found(servers: str, name: str) -> None:
     app.stream(f"{name}-other").group_by_key().reduce(lambda one, other: other, store="lost", logged=False)
     topology = app.topology()
     views = Views(topology, bootstrap_servers=servers)
-    with pytest.raises(UnknownStore, match="has no store 'count'; those that can be queried: counts"):
+    with pytest.raises(UnknownStore, match="has no store 'count'; stores that can be queried: counts"):
         views.store("count")
     with pytest.raises(StoreNotQueryable, match=r"lost .* has no changelog"):
         views.store("lost")
@@ -364,7 +364,7 @@ def test_errors_name_what_was_found(servers: str, name: str) -> None:
         with pytest.raises(InvalidQuery, match=r"expected .*offset"):
             Position.from_json(text)
     views.start()
-    with pytest.raises(StoreRestoring, match="not there yet"):
+    with pytest.raises(StoreRestoring, match="does not exist yet"):
         views.store("counts").get(5, timeout_s=0.3)
     views.close()
     with pytest.raises(ViewsClosed):

@@ -386,7 +386,7 @@ class App:
         if self._running is None:
             raise TopologyError(
                 f"{self.name} was not started by this process: expected start() before store(), or views() "
-                "to ask what runs elsewhere"
+                "to query an application that runs elsewhere"
             )
         return self._running.store(name)
 

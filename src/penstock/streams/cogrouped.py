@@ -48,7 +48,7 @@ class CogroupedStream(Generic[K, A]):
     ) -> CogroupedStream[K, A]:
         """Add another stream, whose records ``aggregator(key, value, aggregate)`` adds to the aggregate."""
         if any(grouped is other for grouped, _ in self._parts):
-            raise TopologyError(f"{other!r} is in this group already, with an aggregator of its own")
+            raise TopologyError(f"{other!r} is already in this group, with its own aggregator")
         return CogroupedStream((*self._parts, (other, as_aggregator(aggregator))))
 
     def aggregate(

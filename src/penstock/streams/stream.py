@@ -339,7 +339,7 @@ class Stream(RecordByRecord[K, V]):
         all_stores = [*names, timer_store] if timer_store else names
         for store in names:
             if store not in builder.topology.stores and not builder.topology.is_global_store(store):
-                raise TopologyError(f"{node_name} uses store {store}, which nobody has defined before")
+                raise TopologyError(f"{node_name} uses store {store}, which is not defined yet")
         node = builder.processor(node_name, operator, [self._node], all_stores)
         return Stream(
             builder,

@@ -91,7 +91,7 @@ class Table(Generic[K, V]):
 
     def _store(self) -> None:
         """Keep the table in its store from now on."""
-        assert self._spec is not None, "only a table with a store of its own is asked"
+        assert self._spec is not None, "a table without a store definition can't be stored"
         if self._spec.name not in self._builder.topology.stores:
             self._builder.topology.add_store(self._spec)
         self._builder.topology.connect(self._node, self._spec.name)
@@ -416,13 +416,13 @@ class Table(Generic[K, V]):
 
 
 def _final_after_ms(table: Table[Any, Any]) -> int:
-    """How long after its end a window of the table is final. Raises TopologyError without windows."""
+    """The time after its end when a window is final. Raises TopologyError if the table has no windows."""
     found: Table[Any, Any] | None = table
     while found is not None:
         if isinstance(found._operator, WindowedTable):
             return found._operator.final_after_ms
         found = found._parent
-    raise TopologyError(f"until_window_closes() needs a table of windows, and {table!r} is none")
+    raise TopologyError(f"until_window_closes() needs a table of windows, but {table!r} has none")
 
 
 class JoinedTable(Table[K, V]):

@@ -92,7 +92,9 @@ class TopologyTest:
         for node in self._topology.nodes.values():
             if isinstance(node, Source) and topic in map(self._topology.topic, node.topics):
                 return InputTopic(self, topic, key or node.key, value or node.value)
-        raise TopologyError(f"no stream or table reads topic {topic}; read are {sorted(self._parts)}")
+        raise TopologyError(
+            f"no stream or table reads topic {topic}; topics that are read: {sorted(self._parts)}"
+        )
 
     def output(
         self, topic: str, *, key: Serde[Any] | None = None, value: Serde[Any] | None = None
@@ -114,9 +116,9 @@ class TopologyTest:
         }
         if not found:
             known = sorted({store for task in self._tasks.values() for store in task.stores})
-            raise TopologyError(f"no store is named {name}; there are {known}")
+            raise TopologyError(f"no store is named {name}; the stores are {known}")
         if partition is None and len(found) > 1:
-            raise TopologyError(f"store {name} has {len(found)} partitions: say which")
+            raise TopologyError(f"store {name} has {len(found)} partitions: expected partition=…")
         return found[partition or 0]
 
     # time

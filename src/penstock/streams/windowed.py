@@ -51,7 +51,9 @@ class WindowedStream(Generic[K, V]):
         if emit not in ("on_update", "on_close"):
             raise TopologyError(f"windows are emitted on_update or on_close, not {emit!r}")
         if cached and not isinstance(windows, TimeWindows):
-            raise TopologyError(f"cached may be tumbling and hopping windows, not {type(windows).__name__}")
+            raise TopologyError(
+                f"only tumbling and hopping windows can be cached, not {type(windows).__name__}"
+            )
         self._group = group
         self._windows = windows
         self._on_close = emit == "on_close"
@@ -71,7 +73,7 @@ class WindowedStream(Generic[K, V]):
     ) -> table.Table[Windowed[K], Any]:
         windows, builder = self._windows, self._group._builder
         if isinstance(windows, SessionWindows) and merger is None:
-            raise TopologyError("an aggregate of sessions needs a merger: sessions grow together")
+            raise TopologyError("an aggregate of sessions needs a merger, because sessions can merge")
         kept_ms = windows.retention_ms
         if retention is not None:
             kept_ms = duration_ms(retention, "retention")

@@ -94,7 +94,7 @@ def source_reader(source: Source, context: Context, forward: Forward) -> Forward
                     return
             elif timestamp_ms < 0:
                 raise InvalidRecord(
-                    f"the record's timestamp is {timestamp_ms}; an extractor may give another"
+                    f"the record's timestamp is {timestamp_ms}; a timestamp extractor can replace it"
                 )
         except Exception as error:
             context.failed(name, error)

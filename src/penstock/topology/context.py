@@ -35,11 +35,12 @@ class StreamClock:
 class Context:
     """The context that the nodes of one task share; nodes read it, and the task writes it.
 
-    ``stream_time_ms``  the greatest timestamp that the task has seen (`NO_TIMESTAMP` before the first record)
-    ``ticked_ms``       the stream time to which `Task.tick` advanced the task without a record
-    ``wall_clock_ms``   the time of day: set by the task's runner, the same for all records of a batch
-    ``record``          the current input record, as read ``outputs``         the records that the task is
-    going to send
+    Attributes:
+        stream_time_ms: the greatest timestamp seen by the task (`NO_TIMESTAMP` before the first record).
+        ticked_ms: the stream time to which `Task.tick` advanced the task without a record.
+        wall_clock_ms: the time of day, set by the task's runner; the same for all records of a batch.
+        record: the current input record, as read.
+        outputs: the records that the task is going to send.
     """
 
     def __init__(

@@ -94,7 +94,10 @@ def _read_head(data: bytes, what: str) -> bool:
 
 
 def subscription_serde(key: Serde[Any]) -> Serde[Subscription]:
-    """Return the serde for: version (1), instruction (1), hash (16 or none), row's key, its partition (4)."""
+    """Return the serde of subscriptions.
+
+    The bytes are version (1), instruction (1), hash (16 or none), the row's key, and its partition (4).
+    """
 
     def serialize(subscription: Subscription) -> bytes:
         hashed, instruction, primary, partition = subscription
@@ -115,7 +118,10 @@ def subscription_serde(key: Serde[Any]) -> Serde[Subscription]:
 
 
 def response_serde(foreign: Serde[Any]) -> Serde[Response]:
-    """Return the serde for: version (1), hash (16 or none), whether there is a foreign row (1), the row."""
+    """Return the serde of answers.
+
+    The bytes are version (1), hash (16 or none), whether there is a foreign row (1), and the row.
+    """
 
     def serialize(response: Response) -> bytes:
         row = b"\x00" if response.foreign is None else b"\x01" + foreign.serialize(response.foreign)

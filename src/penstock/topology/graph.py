@@ -233,11 +233,11 @@ class Topology:
         """Add a source. Raises TopologyError if one of its topics has a source, or if the name exists."""
         for topic in source.topics:
             if topic in self.globals:
-                raise TopologyError(f"topic {topic} is a global table, so it is not read by {source.name}")
+                raise TopologyError(f"topic {topic} is a global table, so it can't be read by {source.name}")
             for other in self.nodes.values():
                 if isinstance(other, Source) and topic in other.topics:
                     raise TopologyError(
-                        f"topic {topic} is read by {other.name} already, so not by {source.name}"
+                        f"topic {topic} is already read by {other.name}, so it can't be read by {source.name}"
                     )
         self._add(source, ())
         return source
@@ -277,16 +277,16 @@ class Topology:
     def add_repartition(self, repartition: Repartition) -> None:
         if repartition.name in self.repartitions:
             raise TopologyError(
-                f"two repartition topics are named {repartition.name}: name one operator otherwise"
+                f"two repartition topics are named {repartition.name}: give one operator another name"
             )
         self.repartitions[repartition.name] = repartition
 
     def add_global(self, table: GlobalTable) -> None:
         if table.topic in self.globals:
-            raise TopologyError(f"topic {table.topic} is a global table already: use that one")
+            raise TopologyError(f"topic {table.topic} is already a global table: use that table")
         for node in self.nodes.values():
             if isinstance(node, Source) and table.topic in node.topics:
-                raise TopologyError(f"topic {table.topic} is read already, so not by a global table as well")
+                raise TopologyError(f"topic {table.topic} is already read, so it can't be a global table too")
         if table.store.name in self.stores or self.is_global_store(table.store.name):
             raise TopologyError(f"two stores are named {table.store.name}: give one of them another name")
         self.globals[table.topic] = table
@@ -368,7 +368,7 @@ class Topology:
         for part in parts:
             for topic in part.source_topics:
                 if topic not in counts and topic not in self.repartitions:
-                    raise TopologyError(f"topic {topic} is read, and its number of partitions is not known")
+                    raise TopologyError(f"topic {topic} is read, but its number of partitions is not known")
         undecided = [name for name in self.repartitions if name not in counts]
         while undecided:
             for name in undecided:

@@ -80,7 +80,7 @@ class Processor(ABC, Generic[K, V, K2, V2]):
 
         The current time may be later than ``time_ms``; ``context`` has it.
         """
-        raise NotImplementedError(f"{type(self).__name__} sets timers, and has no on_timer")
+        raise NotImplementedError(f"{type(self).__name__} sets timers, but has no on_timer")
 
 
 _TIMER: Final = Struct(">Bq")
@@ -157,7 +157,7 @@ class ProcessorContext:
         intervals pass at once, there is one call for all of them. Use it in `Processor.init` only.
         """
         if interval_ms < 1:
-            raise TopologyError(f"{self._node} calls something every {interval_ms} ms: at least 1 is needed")
+            raise TopologyError(f"{self._node} has an interval of {interval_ms} ms: expected at least 1")
         self._timer_map()
         self._schedules.append(
             _Schedule(self._node, len(self._schedules), interval_ms, action, kind, self._context)
@@ -165,7 +165,7 @@ class ProcessorContext:
 
     def _timer_map(self) -> OrderedBytes:
         if self._timers is None:
-            raise TopologyError(f"{self._node} uses timers: say so, process(…, timers=True)")
+            raise TopologyError(f"{self._node} uses timers: expected process(…, timers=True)")
         return self._timers
 
     def _timer(self, key: Any, at_ms: int, kind: TimeKind) -> bytes:

@@ -174,7 +174,7 @@ def time_windowed(inner: Serde[K], size_ms: int) -> Serde[Windowed[K]]:
     The key is followed by the window's start (8 bytes); the end follows from the size.
     """
     if size_ms <= 0:
-        raise SerdeError(f"a window's size is above 0 ms, not {size_ms}")
+        raise SerdeError(f"a window's size must be above 0 ms, not {size_ms}")
 
     def serialize(windowed: Windowed[K]) -> bytes:
         return inner.serialize(windowed.key) + _TIME.pack(windowed.window.start_ms)

@@ -348,7 +348,7 @@ class VersionedStore(Generic[K, V]):
     def fetch(
         self, key: K, from_ms: int | None = None, to_ms: int | None = None
     ) -> Iterator[VersionedRecord[V]]:
-        """Iterate over the versions valid from ``from_ms`` to ``to_ms``, newest first (KIP-968)."""
+        """Iterate over the versions valid at any time in a range, newest first (KIP-968)."""
         valid_to_ms: int | None = None
         for timestamp_ms, stored in self._versions(self.key_serde.serialize(key)):
             ends_before = valid_to_ms is not None and from_ms is not None and valid_to_ms <= from_ms

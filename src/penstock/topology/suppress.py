@@ -32,7 +32,7 @@ class BufferLimit:
     def __post_init__(self) -> None:
         for what, limit in (("records", self.records), ("bytes", self.bytes)):
             if limit is not None and limit < 0:
-                raise TopologyError(f"a buffer holds 0 {what} or more, not {limit}")
+                raise TopologyError(f"a buffer's limit must be 0 {what} or more, not {limit}")
 
     def exceeded(self, buffer: ChangeBuffer) -> bool:
         return (self.records is not None and len(buffer) > self.records) or (

@@ -40,7 +40,7 @@ class TableOperator(Operator):
         """Return the stores that `view` reads; a node that calls it must be connected to them."""
         if self.stored is not None:
             return (self.stored,)
-        assert self.parent is not None, "a table that begins here and is read is stored"
+        assert self.parent is not None, "a table that has no parent and is read must be stored"
         return self.parent.view_stores()
 
     def view(self, context: Context) -> View:
@@ -315,7 +315,7 @@ def change_serde(inner: Serde[Any]) -> Serde[Change]:
         length, start = _read_varint(data)
         split = start + length
         if split >= len(data):
-            raise SerdeError(f"a change of {len(data)} bytes says that its new value has {length}")
+            raise SerdeError(f"a change of {len(data)} bytes gives its new value a length of {length}")
         return inner.deserialize(data[start:split]), inner.deserialize(data[split:-1]), True
 
     return Serde(serialize, deserialize, name=f"change({inner.name})", made_by=(change_serde, (inner,)))

@@ -200,7 +200,7 @@ class Task:
             elif isinstance(node, Processor):
                 compiled = self._processor(node)
             else:
-                raise TopologyError(f"{node.name} is a source, and has no parents")
+                raise TopologyError(f"{node.name} is a source, which can't have parents")
             self._compiled[node.name] = compiled
         return self._compiled[node.name]
 

@@ -39,7 +39,7 @@ class Vectorised:
         """Return the results for many records. Raises InvalidRecord if their numbers differ."""
         if len(columns) < len(self.types):
             raise TopologyError(
-                f"{self} takes {len(self.types)} columns; here there is only that of the values"
+                f"{self} takes {len(self.types)} columns, but only the column of values is available"
             )
         taken = columns[-len(self.types) :]
         results = _as_list(self.function(*map(self.column, taken, self.types)))

@@ -58,8 +58,10 @@ def _segment_ms(retention_ms: int) -> int:
 class WindowSpec(StoreSpec):
     """A store of values by key and window start.
 
-    ``timestamped``  values have their own timestamps (aggregates); otherwise the start is their time (joins)
-    ``duplicates``   a key may have several values at one time: each put adds one (joins)
+    Attributes:
+        timestamped: whether values have their own timestamps (aggregates); otherwise the window's start is
+            their time (joins).
+        duplicates: whether a key may have several values at one time, so that each put adds one (joins).
     """
 
     retention_ms: int
@@ -70,7 +72,7 @@ class WindowSpec(StoreSpec):
     def __post_init__(self) -> None:
         if self.retention_ms < self.window_size_ms:
             raise TopologyError(
-                f"store {self.name} keeps windows of {self.window_size_ms} ms for {self.retention_ms} ms only"
+                f"store {self.name} keeps windows of {self.window_size_ms} ms for only {self.retention_ms} ms"
             )
 
     def new_map(self) -> TimedBytes:

@@ -14,7 +14,7 @@ from penstock.topology.errors import TopologyError
 
 def _not_negative(what: str, ms: int) -> None:
     if ms < 0:
-        raise TopologyError(f"{what} is 0 ms or more, not {ms}")
+        raise TopologyError(f"{what} must be 0 ms or more, not {ms}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class TimeWindows:
 
     def __post_init__(self) -> None:
         if self.size_ms <= 0:
-            raise TopologyError(f"a window's size is above 0 ms, not {self.size_ms}")
+            raise TopologyError(f"a window's size must be above 0 ms, not {self.size_ms}")
         if not 0 < self.advance_ms <= self.size_ms:
             raise TopologyError(
                 f"windows advance by more than 0 ms and at most their size, {self.size_ms} ms; "
@@ -67,7 +67,7 @@ class SlidingWindows:
     def __post_init__(self) -> None:
         if self.difference_ms <= 0:
             raise TopologyError(
-                f"the time difference of sliding windows is above 0 ms, not {self.difference_ms}"
+                f"the time difference of sliding windows must be above 0 ms, not {self.difference_ms}"
             )
         _not_negative("grace", self.grace_ms)
 
@@ -94,7 +94,7 @@ class SessionWindows:
 
     def __post_init__(self) -> None:
         if self.gap_ms <= 0:
-            raise TopologyError(f"the inactivity gap of sessions is above 0 ms, not {self.gap_ms}")
+            raise TopologyError(f"the inactivity gap of sessions must be above 0 ms, not {self.gap_ms}")
         _not_negative("grace", self.grace_ms)
 
     @property
@@ -123,8 +123,8 @@ class JoinWindows:
     def __post_init__(self) -> None:
         if self.before_ms + self.after_ms < 0:
             raise TopologyError(
-                f"a join's window is not empty: before ({self.before_ms} ms) plus after ({self.after_ms} ms) "
-                "is 0 or more"
+                f"a join's window must not be empty: before ({self.before_ms} ms) plus after "
+                f"({self.after_ms} ms) must be 0 or more"
             )
         _not_negative("grace", self.grace_ms)
 

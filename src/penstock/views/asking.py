@@ -110,7 +110,7 @@ def asked_by(
             read = None
         case _:
             raise InvalidQuery(
-                f"there is nothing at /{'/'.join(segments)} of a store: expected keys/<key>, "
+                f"a store has no path /{'/'.join(segments)}: expected keys/<key>, "
                 "keys/<key>/windows, keys/<key>/versions, entries or count"
             )
     timeout_ms = given.number("timeout_ms", 0, TIMEOUT_MAX_MS, TIMEOUT_MS)
@@ -142,7 +142,7 @@ def _value(store: ViewedStore, key: bytes, given: _Parameters) -> Read:
             )
         return GetWindow(key, start_ms)
     raise UnsupportedQuery(
-        f"a key of the {kind_of(spec)} store {store.name} has several values: ask …/keys/<key>/windows"
+        f"a key of the {kind_of(spec)} store {store.name} has several values: use …/keys/<key>/windows"
     )
 
 
@@ -162,10 +162,10 @@ def _versions(store: ViewedStore, key: bytes, given: _Parameters) -> Read:
 def _entries(store: ViewedStore, encoding: str, given: _Parameters) -> Read:
     spec = store.spec
     if isinstance(spec, VersionedSpec):
-        raise UnsupportedQuery(f"the versioned store {store.name} is asked by key: …/keys/<key>")
+        raise UnsupportedQuery(f"the versioned store {store.name} can only be queried by key: …/keys/<key>")
     first, last, prefix = (given.text(name) for name in ("first", "last", "prefix"))
     if isinstance(spec, WindowSpec | SessionSpec) and (first or last or prefix):
-        raise UnsupportedQuery(f"ranges of keys of the {kind_of(spec)} store {store.name} are not served")
+        raise UnsupportedQuery(f"ranges of keys of the {kind_of(spec)} store {store.name} are not supported")
     if prefix is not None and (first is not None or last is not None):
         raise InvalidQuery("expected first and last, or prefix, not both")
     return scan_of(
@@ -190,7 +190,7 @@ def _key(store: ViewedStore, text: str, encoding: str, *, quoted: bool = True) -
     read = _FROM_TEXT.get(serde.name)
     if read is None:
         raise InvalidQuery(
-            f"keys of store {store.name} have the serde {serde.name}, which has no form as text: expected "
+            f"keys of store {store.name} have the serde {serde.name}, which has no text form: expected "
             "the key's bytes in base64, with encoding=base64"
         )
     try:
@@ -288,8 +288,8 @@ def encode(found: Mapping[str, Any]) -> bytes:
     try:
         return msgspec.json.encode(found, enc_hook=_refuse)
     except TypeError as error:
-        raise UnsupportedQuery(f"{error}: ask with encoding=base64 for the bytes") from None
+        raise UnsupportedQuery(f"{error}: use encoding=base64 to get the bytes") from None
 
 
 def _refuse(value: object) -> Any:
-    raise TypeError(f"a {type(value).__name__} has no form in JSON")
+    raise TypeError(f"a {type(value).__name__} has no JSON form")

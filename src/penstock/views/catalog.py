@@ -71,7 +71,7 @@ class Catalog:
         if found is None:
             known = ", ".join(sorted(self._stores)) or "none"
             raise UnknownStore(
-                f"{self.application} has no store {name!r}; those that can be queried: {known}"
+                f"{self.application} has no store {name!r}; stores that can be queried: {known}"
             )
         return found
 
@@ -85,10 +85,10 @@ class Catalog:
 def _viewed(topology: Topology, spec: StoreSpec) -> ViewedStore | str:
     """Return the viewable store, or the reason why it can't be viewed."""
     if not isinstance(spec, _SHOWN):
-        return "it is an operator's own, without keys and values"
+        return "it is internal to an operator, and has no keys and values"
     users = [node for node in topology.nodes.values() if spec.name in node.stores]
     if not users:
-        return "nothing keeps it"
+        return "no operator uses it"
     [part] = [part for part in topology.sub_topologies if spec in part.stores]
     if spec.logged:
         is_placed = all(topic in topology.repartitions for topic in part.source_topics)
@@ -100,7 +100,7 @@ def _viewed(topology: Topology, spec: StoreSpec) -> ViewedStore | str:
     if source.topics[0] in topology.frames:
         return "it has no changelog (logged=False), and is read from a DataFrame"
     if source.extractor is not None:
-        return "it has no changelog (logged=False), and the times in its topic are not those it is kept with"
+        return "it has no changelog (logged=False), and an extractor replaces the timestamps of its topic"
     return ViewedStore(spec, topology.topic(source.topics[0]), False, False, {})
 
 

@@ -122,7 +122,9 @@ class Coverage:
                         _fail(open_questions, error)
                         open_questions = []
                     else:
-                        logger.info("the position of group %s is asked for again: %s", self._group_id, error)
+                        logger.info(
+                            "position of a group is fetched again group=%s error=%s", self._group_id, error
+                        )
         _fail([*open_questions, *self._new], ViewsClosed("the views are closed"))
 
 

@@ -74,7 +74,7 @@ class Node:
         """Switch to the new member list of the group. The group's thread calls this."""
         if members == self.routes.members:
             return
-        logger.info("views are served by %s", ", ".join(sorted(members)))
+        logger.info("view members changed members=%s", ", ".join(sorted(members)))
         before, after = self.routes, replace(self.routes, members=members)
         for topic, count in self.views.counts.items():
             for number in before.held_by(self.endpoint, count) - after.held_by(self.endpoint, count):
@@ -185,7 +185,7 @@ class Node:
     async def _everywhere(self, asked: Asked, target: str, deadline: float) -> dict[str, Any]:
         count = self.views.counts.get(asked.store.topic)
         if count is None:
-            raise StoreRestoring(f"topic {asked.store.topic} is not there yet: it is looked for")
+            raise StoreRestoring(f"topic {asked.store.topic} does not exist yet: waiting for it")
         numbers = range(count) if asked.partitions is None else asked.partitions
         groups: dict[str, list[int]] = {}
         for number in numbers:
@@ -226,7 +226,7 @@ class Node:
             pages = [await self._from_holders(asked, (number,), target, deadline) for number in numbers]
             return _joined(pages, asked)
         raise NoHolder(
-            f"partition {numbers[0]} of store {asked.store.name}: no node has an answer now "
+            f"partition {numbers[0]} of store {asked.store.name}: no node can answer now "
             f"({'; '.join(failures) or 'there is none'})"
         )
 
@@ -268,7 +268,7 @@ class Node:
     def _require_ready(self, store: ViewedStore, number: int) -> None:
         kept = self.views.replica(TopicPartition(store.topic, number))
         if kept is None:
-            raise NotPresent(f"partition {number} of store {store.name} is not kept by {self.endpoint}")
+            raise NotPresent(f"partition {number} of store {store.name} is not held by {self.endpoint}")
         if not kept.is_ready:
             raise StoreRestoring(
                 f"{kept.tp} is still being read by {self.endpoint}, at offset {kept.position}"

@@ -1,7 +1,10 @@
 """A process that serves views: it follows the logs, joins the group, and listens for queries.
 
-server = ViewServer(app.topology(), bootstrap_servers="localhost:9092", port=8080) server.run()
-# until SIGINT or SIGTERM; or start() and close(), beside other work
+    server = ViewServer(app.topology(), bootstrap_servers="localhost:9092", port=8080)
+    server.run()
+
+`ViewServer.run` serves until SIGINT or SIGTERM. A process with other work calls `ViewServer.start` and
+`ViewServer.close` instead.
 """
 
 from __future__ import annotations
@@ -158,6 +161,6 @@ class ViewServer:
 def _endpoint(host: str, port: int) -> str:
     if host in _EVERYWHERE:
         raise ConfigError(
-            f"listening on {host}: expected 'advertised', the address at which other nodes reach this one"
+            f"listening on {host}: expected 'advertised', the URL at which other nodes reach this one"
         )
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

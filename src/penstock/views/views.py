@@ -42,7 +42,7 @@ T = TypeVar("T")
 
 DEFAULT_TIMEOUT_S: Final = 5.0
 _REST_S: Final = 0.02
-"""The pause before a broker is fetched from again, so that small batches arrive in one costly response."""
+"""The pause before the next fetch, so that several small batches share one response, which is costly."""
 _IDLE_MS: Final = "500"
 """The longest wait of a fetch without data. Each idle view costs one request in this time."""
 
@@ -154,7 +154,7 @@ class Views:
         found = self.catalog.find(name)
         if found.topic not in self._specs:
             known = ", ".join(store.name for store in self.viewed)
-            raise UnknownStore(f"store {name} is not viewed here; those that are: {known}")
+            raise UnknownStore(f"store {name} is not viewed here; viewed stores: {known}")
         return found
 
     @property
@@ -212,8 +212,8 @@ class Views:
         store, key = query.store, query.read.key
         count = self._counts.get(store.topic)
         if count is None:
-            trouble = self.trouble or "it is looked for"
-            raise StoreRestoring(f"topic {store.topic} is not there yet: {trouble}")
+            trouble = self.trouble or "waiting for it"
+            raise StoreRestoring(f"topic {store.topic} does not exist yet: {trouble}")
         if key is None:
             return tuple(range(count))
         likely = partition_for_key(key, count)
@@ -252,7 +252,7 @@ class Views:
     def _kept(self, store: ViewedStore, number: int) -> Replica:
         kept = self._replicas.get(TopicPartition(store.topic, number))
         if kept is None:
-            raise NotPresent(f"partition {number} of store {store.name} is not kept by this process")
+            raise NotPresent(f"partition {number} of store {store.name} is not held by this process")
         return kept
 
     def when_ready(self, query: Query) -> Future[Position]:
