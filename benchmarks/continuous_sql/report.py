@@ -16,25 +16,26 @@ Line = tuple[str, str]
 
 _HEAD: Final = """# The SQL server
 
-`penstock sql server` on `local[*]`, one node, and who sends and asks, all on the same cores. `make bench-sql`
-measures and writes this part; with `BENCH=…` it only shows its figures.
+This part measures `penstock sql server` on `local[*]` with one node. The clients run on the same cores.
+`make bench-sql` measures and writes this part; with `BENCH=…` it only shows its figures.
 
 ## How it is measured
 
-- **A backlog**: {records:,} orders of about 50 bytes of JSON lie in {partitions} partitions before the
-  statement is there. Records/s are those between the first batch that ends and the last, by what the
-  query's group tells.
+- **A backlog**: {records:,} orders of about 50 bytes of JSON are in {partitions} partitions before the
+  statement is issued. Records/s are measured from the end of the first batch to the end of the last, from
+  the offsets of the query's group.
 - **{statements} statements at once**: filters, joins with a table, counts and windowed counts in equal
-  parts, over one stream of {rate:,} orders/s for {seconds:g} s. Each result has the time of day of its
-  order; a consumer that reads committed records tells how old it is when it comes. The second half
-  counts.
-- **A push query** is followed over HTTP/1.1 while rows come {pushed_per_s} a second, from before a row is
-  written until its line is there. **Push queries at once** are clients that ask in the same moment for the
-  same rows, of which 5 a second come; the client of 100 takes its share of the cores, too.
-- **Pull queries** look up keys of a table of {keys:,} by `/query-stream`, {lookups:,} a second on 16
-  connections, each timed from when it was due, while {updates:,} rows a second change. Of a source table
-  the server follows the topic itself; a table that a query makes changes with each batch. **Stale** is an
-  answer by the age of the change that it should have shown.
+  parts, over one stream of {rate:,} orders/s for {seconds:g} s. Each result contains the time of day of its
+  order. A consumer that reads committed records measures the age of each result on arrival. Only the second
+  half of the run counts.
+- **A push query** is followed over HTTP/1.1 while {pushed_per_s} rows a second are written. It is timed
+  from just before a row is written until the line for it arrives. **Push queries at once** are clients that
+  send their queries at the same moment and follow the same rows, 5 a second. The client of 100 push queries
+  also uses a share of the cores.
+- **Pull queries** look up keys of a table of {keys:,} through `/query-stream`, {lookups:,} a second on 16
+  connections, while {updates:,} rows a second change. Each lookup is timed from the moment when it was due.
+  For a source table, the server follows the topic itself. A table that a query makes changes with each
+  batch. **Staleness** is the age of the change that an answer should have shown but did not.
 """
 
 

@@ -23,36 +23,37 @@ NOTHING = ""
 
 HEAD = """# Penstock beside Apache Kafka
 
-One node of each in turn on the same machine and disk, with the same `server.properties`, clients and data.
-`make bench-kafka` measures and writes this page; it needs Linux, two cores, a C compiler, Java, and Maven
-Central or jars fetched before.
+This part compares one Penstock node with one Apache Kafka node. They run in turn on the same machine and
+disk, with the same `server.properties`, clients and data. `make bench-kafka` measures and writes this page.
+It needs Linux, two cores, a C compiler, Java, and Maven Central or jars fetched before.
 
 ## How it is measured
 
-- **One core each.** The broker's process is pinned to one core, all clients to another. A figure is the
-  *broker's* only where its core was at least {busy:.0%} busy, the kernel's work included; elsewhere the
-  client, the disk or the wait for answers set the pace. **≥** before a ratio: Apache Kafka's core was busy
-  enough and Penstock's was not, so it could have done more. **( )** around one: Apache Kafka's was not, so
-  the client or the disk may have held it back.
-- **Interleaved rounds.** In each round both brokers are started on an empty directory, one after the other,
-  warmed up and taken through the rows; which goes first alternates. Figures are medians over the rounds,
-  with the range behind where it is wider than 5 %; ratios are medians of the rounds' own ratios, above 1
-  where Penstock is better.
-- **The same durability.** Both sides' defaults: an acknowledgement means the page cache and no flush is
-  waited for, except in the row that says so.
+- **One core each.** The broker's process is pinned to one core, and all clients to another. A figure
+  measures the *broker* only if its core was at least {busy:.0%} busy, including the kernel's work.
+  Otherwise the client, the disk or the wait for responses limited the rate. **≥** before a ratio: Apache
+  Kafka's core was busy enough and Penstock's was not, so Penstock could have done more. **( )** around a
+  ratio: Apache Kafka's core was not busy enough, so the client or the disk may have limited Apache Kafka.
+- **Interleaved rounds.** In each round, both brokers are started on an empty directory, one after the
+  other, warmed up, and run through the rows. The broker that goes first alternates. Figures are medians
+  over the rounds, followed by the range if it is wider than 5 %. Ratios are medians of the rounds' own
+  ratios, and are above 1 where Penstock is better.
+- **The same durability.** Both sides have their defaults: an acknowledgement means that the data is in the
+  page cache, and no flush is awaited, except in the row that says so.
 - **The clients.** `benchmarks/side_by_side/wireload.c` sends prebuilt batches of 16 KiB (the Java
-  producer's default) over plain sockets and discards what it fetches behind each batch's header, so that
-  one core of client can load one core of broker. Unless a row says otherwise: 16 partitions, a batch for
-  each of them in a request, 10 connections with 5 requests in flight, acks=1. Compressed batches hold text
-  that shrinks to about a third; records/s and MB/s count values before compression. Rows that run flat out
-  show the latency of requests that queue behind others: at a fixed rate, where each request is timed from
-  when it was due, it can be compared.
-- **Busy** is the broker's core, the kernel's work for it included, and behind that the broker's process
-  alone: where that is less than {own:.0%} of it, something else had the core, and it doesn't count as busy.
-- **CPU s/GB** is the processor time of the broker's process for a gigabyte of values; **memory** its
+  producer's default) over plain sockets. It reads only the header of each fetched batch and discards the
+  rest, so that one core of client can load one core of broker. Unless a row says otherwise, there are 16
+  partitions, a request with a batch for each of them, 10 connections with 5 requests in flight, and acks=1.
+  Compressed batches contain text that shrinks to about a third; records/s and MB/s count values before
+  compression. Rows at full speed show the latency of requests that queue behind others. Latencies can be
+  compared in rows at a fixed rate, where each request is timed from the moment when it was due.
+- **Busy** shows two figures: how busy the broker's core was, including the kernel's work for it, and how
+  busy the broker's process alone was. If the second is less than {own:.0%} of the first, something else
+  used the core, and it does not count as busy.
+- **CPU s/GB** is the processor time of the broker's process for a gigabyte of values. **Memory** is its
   resident set.
 - **The JVM** has the settings of Kafka's own scripts: {heap}, G1, pauses of 20 ms.
-- Both are told {properties}.
+- Both brokers are configured with {properties}.
 """
 
 
@@ -101,7 +102,7 @@ def _summary(rows: list[RowRuns], results: Results) -> str:
     slow = sum(measurement.stalls_over_10_ms or 0 for measurement in stalls)
     queued = sum(measurement.queued_stalls or 0 for measurement in stalls)
     worst_ms = max((measurement.worst_stall_ms or 0.0 for measurement in stalls), default=0.0)
-    because = f" ({queued} of them only as the node waited for a processor)" if queued else ""
+    because = f" ({queued} of them only because the node waited for a processor)" if queued else ""
     lines.append(
         f"- Stalls of Penstock's event loop over 10 ms: {slow} in all runs{because};"
         f" the longest {worst_ms:.1f} ms."

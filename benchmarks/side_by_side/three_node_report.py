@@ -45,36 +45,38 @@ SEVERAL = (
 
 HEAD = """# Three nodes beside three of Apache Kafka
 
-Replication factor 3, each node broker and controller, the same `server.properties`, clients and disk.
-`make bench-cluster` measures and writes this part; it needs what `make bench-kafka` needs.
+This part compares two clusters with replication factor 3. Each node is broker and controller, and both
+sides have the same `server.properties`, clients and disk. `make bench-cluster` measures and writes this
+part. It needs what `make bench-kafka` needs.
 
 ## How it is measured
 
-- **Two cores are what there is.** All three nodes share the one that a single broker has above, and the
-  clients have the other. So records/s tell what replication costs, not what three machines do;
-  **records per CPU s** counts the processor time of all three nodes, from the first request until
-  the followers have every byte (consume: until the last answer).
-- **Interleaved rounds.** In each round both clusters are started on empty directories, one after the other,
-  warmed up for some seconds with what is measured later (a JVM has compiled it then), and taken through the
-  rows; which goes first alternates. Figures are medians, with the range behind where it is wider than 5 %;
-  ratios are medians of the rounds' own ratios, above 1 where Penstock is better.
-- **The load** is that of `wireload.c`: one node leads all 8 partitions, 4 connections, 5 requests in flight
-  on each, a batch of 16 KiB for every partition in a request; at a fixed rate one batch, or one record where
-  the row says so, and each request is timed from when it was due. Flat out it queues behind others.
+- **The machine has two cores.** All three nodes share the core that a single broker has above, and the
+  clients have the other. So records/s show what replication costs, not what three machines can do.
+  **Records per CPU s** counts the processor time of all three nodes, from the first request until the
+  followers have every byte (consume: until the last response).
+- **Interleaved rounds.** In each round, both clusters are started on empty directories, one after the
+  other, warmed up for some seconds with the load that is measured later (so a JVM has compiled it), and run
+  through the rows. The cluster that goes first alternates. Figures are medians, followed by the range if it
+  is wider than 5 %. Ratios are medians of the rounds' own ratios, and are above 1 where Penstock is better.
+- **The load** is that of `wireload.c`: one node leads all 8 partitions; there are 4 connections with 5
+  requests in flight on each, and a request has a batch of 16 KiB for every partition. At a fixed rate, a
+  request has one batch, or one record if the row says so, and is timed from the moment when it was due. At
+  full speed, requests queue behind others.
 - **A failure** is felt from the last acknowledgement before it to the first one after it, in the partition
-  that waits longest: librdkafka, acks=all, `min.insync.replicas=2`, SIGKILL, all the brokers' timeouts at
-  their defaults. **Fenced to last leader**: 1,000 partitions with three replicas, from the fencing of a
-  killed node until each partition that it led has taken a record. **Idle CPU** is that of the node that needs
-  most.
-- Both are told {properties}, and what is told above.
+  that waits longest. The client is librdkafka with acks=all and `min.insync.replicas=2`, the node is killed
+  with SIGKILL, and all the brokers' timeouts have their defaults. **Fenced to last leader**, with 1,000
+  partitions with three replicas, is the time from the fencing of a killed node until each partition that it
+  led has accepted a record. **Idle CPU** is that of the node that needs most.
+- Both clusters are configured with {properties}, and with the settings above.
 """
 
 SEVERAL_HEAD = """## Several nodes of one command
 
-`penstock start --brokers N`: each node leads partitions of its own (1 KiB, acks 1, no other replicas) and
-has a raw client; nodes and clients share both cores. A node uses at most one core, so N nodes need N of them
-and some more for who sends. Two cores show no more than what a second node gets out of what the first one
-and its client leave idle, and what the processor time of further nodes is.
+With `penstock start --brokers N`, each node leads its own partitions (1 KiB, acks 1, no other replicas) and
+has a raw client. Nodes and clients share both cores. A node uses at most one core, so N nodes need N cores
+and some more for the clients. Two cores show only two things: how much a second node gains from what the
+first node and its client leave idle, and how much processor time further nodes need.
 """
 
 

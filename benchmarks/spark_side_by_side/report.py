@@ -19,33 +19,34 @@ NOTHING = ""
 
 HEAD = """# Penstock in Spark, beside Spark's own Kafka connector
 
-The same queries through `format("penstock")` and `format("kafka")`, on one Penstock node in the same run.
-`make bench-spark` measures and writes this part; it needs Linux, a C compiler, Java, and Maven Central or
-the connector's jars fetched before. `make bench-spark BENCH=--quick` takes some minutes and shows its
-figures only.
+This part runs the same queries through `format("penstock")` and `format("kafka")`, on one Penstock node in
+the same run. `make bench-spark` measures and writes this part. It needs Linux, a C compiler, Java, and
+Maven Central or the connector's jars fetched before. `make bench-spark BENCH=--quick` takes some minutes
+and only shows its figures.
 
 ## How it is measured
 
-- **Interleaved rounds.** In each round a new Spark process (`local[*]`) is started for either side, warmed
-  up and taken through the rows; which goes first alternates. Figures are medians over the rounds, with the
-  range behind where it is wider than 5 %; ratios are medians of the rounds' own ratios, above 1 where
-  Penstock is better.
-- **The same query.** Sides differ in the format's name alone; both sinks are told {producer}.
-  Records have a key of 8 and a value of 92 bytes; topics have two partitions. All records are there before a
-  query starts, which reads them from the beginning, in batches of a million rows (streams applications:
-  500,000), and stops at the end.
-- **Rows/s**: a query runs twice, the second time counts: from its third batch on until the last one ends,
-  with planning and checkpoints between.
-- **Rows per CPU second**: the processor time of Spark in that time, with all its descendants: Java, the
-  Python that drives it, the Python workers. The node is apart; it and the harness share the machine's cores
-  with Spark.
-- **What a schema costs**: orders of six fields, read as columns by their schema and just before as bytes; at
-  the sink they are written in the same format, or as the bytes that they were. µs are of processor time.
-- **Latency** is from when a record was due to be sent until a consumer, which reads committed records, has
-  what became of it; one partition, settings {low_latency}.
-- **Cold start** is from the start of the process with the application until a consumer has the first result.
-- **Memory** is what all processes of Spark have resident together at the worst moment; pages they share count
-  for each.
+- **Interleaved rounds.** In each round, a new Spark process (`local[*]`) is started for either side, warmed
+  up, and run through the rows. The side that goes first alternates. Figures are medians over the rounds,
+  followed by the range if it is wider than 5 %. Ratios are medians of the rounds' own ratios, and are above
+  1 where Penstock is better.
+- **The same query.** The sides differ only in the format's name. Both sinks are configured with {producer}.
+  Records have a key of 8 bytes and a value of 92 bytes, and topics have two partitions. All records are in
+  the topics before a query starts. The query reads them from the beginning, in batches of a million rows
+  (streams applications: 500,000), and stops at the end.
+- **Rows/s**: a query runs twice, and the second run counts. It is measured from the third batch until the
+  last one ends, including planning and checkpoints between batches.
+- **Rows per CPU second**: the processor time of Spark in that period, with all its descendants: Java, the
+  Python process that drives it, and the Python workers. The node's time does not count. The node and the
+  harness share the machine's cores with Spark.
+- **What a schema costs**: orders of six fields are read as columns by their schema, and just before that as
+  bytes. The sink writes them in the same format, or as the original bytes. µs are processor time.
+- **Latency** is the time from when a record was due to be sent until a consumer that reads committed
+  records has the resulting record. There is one partition, and the settings are {low_latency}.
+- **Cold start** is the time from the start of the application's process until a consumer has the first
+  result.
+- **Memory** is the highest total resident memory of all Spark processes together; pages that they share
+  count for each process.
 """
 
 
