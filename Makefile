@@ -123,7 +123,7 @@ FUZZ_SECONDS ?= 300
 fuzz: $(INSTALLED)
 	@echo "== every decoder, then a live node for $(FUZZ_SECONDS) s"
 	@PENSTOCK_FUZZ_EXAMPLES=300 $(BIN)/python -m pytest --timeout 0 -n 2 -q tests/protocol/test_messages_fuzz.py
-	@echo "== every property, with ten times the examples"
+	@echo "== every property, with fifteen times the examples"
 	@PENSTOCK_EXAMPLES=600 $(BIN)/python -m pytest --timeout 0 -n 2 -q -m hypothesis
 	@PENSTOCK_FUZZ_FRAMES=20000 $(BIN)/python -m pytest --timeout 0 -q -s tests/broker/test_connection.py -k random_frames
 	@PENSTOCK_FUZZ_SECONDS=$(FUZZ_SECONDS) $(BIN)/python -m pytest --timeout 0 -q -s tests/cluster/test_hostile_clients.py

@@ -16,7 +16,7 @@ from maven_jars import cache_root, jars_of
 from reruns import Reruns, are_requested
 
 # A busy machine is no failure: pytest-timeout ends what hangs. `make fuzz` asks for more examples.
-EXAMPLES = int(os.environ.get("PENSTOCK_EXAMPLES", "60"))
+EXAMPLES = int(os.environ.get("PENSTOCK_EXAMPLES", "40"))
 settings.register_profile("penstock", deadline=None, max_examples=EXAMPLES)
 settings.load_profile("penstock")
 

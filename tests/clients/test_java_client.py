@@ -33,6 +33,7 @@ def test_verifiable_producer_and_consumer(kafka_libs: Path, penstock_cluster: Cl
     assert sum(counts) == 2000
 
 
+@pytest.mark.long
 def test_kafka_topics_and_configs_tools(kafka_libs: Path, penstock_cluster: Cluster) -> None:
     topic = f"tools-{uuid.uuid4().hex[:6]}"
     topics = ["org.apache.kafka.tools.TopicCommand", "--bootstrap-server", penstock_cluster.bootstrap_servers]

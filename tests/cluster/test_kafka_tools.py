@@ -18,7 +18,7 @@ from kafka_node import run_java
 from kafka_tools import VERIFIABLE_CONSUMER, VERIFIABLE_PRODUCER, KafkaTools
 from several_nodes import SeveralNodes, kafka_nodes, penstock_nodes
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.long]
 
 CONFIG = {"auto.leader.rebalance.enable": "false"}
 

@@ -11,12 +11,15 @@ import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import pytest
+
 from broker_wire import Wire, batch_of
+from long_run import repetitions
 from penstock.protocol import messages as m
 from penstock.protocol.errors import ErrorCode
 from penstock.testing import Cluster
 
-KILLS = int(os.environ.get("PENSTOCK_KILLS", "6"))
+KILLS = repetitions("PENSTOCK_KILLS", gate=3, long=15)
 TOPICS_EACH = 4
 GROUP = "committers"
 TOPIC = 2
@@ -189,6 +192,7 @@ def served_directories(data_dir: Path) -> set[str]:
     }
 
 
+@pytest.mark.longer
 def test_acknowledged_decisions_and_commits_survive_kills(tmp_path: Path) -> None:
     seed = int(os.environ.get("PENSTOCK_SEED", random.randrange(1 << 32)))
     print(f"PENSTOCK_SEED={seed}")

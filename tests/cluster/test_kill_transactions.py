@@ -152,11 +152,13 @@ def test_confluent_kafka(tmp_path: Path, nodes: int) -> None:
     run([sys.executable, str(HERE / "transform_confluent.py")], tmp_path, nodes)
 
 
+@pytest.mark.long
 def test_kafka_python(tmp_path: Path) -> None:
     """Not of three: once a broker is gone its producer spins for ever, on Apache Kafka as well (3.0.12)."""
     run([sys.executable, str(HERE / "transform_kafka_python.py")], tmp_path, nodes=1)
 
 
+@pytest.mark.long
 @pytest.mark.kafka
 @pytest.mark.parametrize(
     "nodes",

@@ -140,6 +140,7 @@ def let_old_records_go(node: Node) -> None:
         eventually(lambda: not node.messages(topic))
 
 
+@pytest.mark.long
 def test_without_its_checkpoint_it_sends_no_window_again_however_old(
     node: Node, hosted: Callable[..., Host], tmp_path: Path
 ) -> None:
@@ -225,6 +226,7 @@ def test_nothing_is_written_for_one_that_is_gone_and_one_of_its_name_begins_anew
     assert host.wait_until_gone(0) == ()
 
 
+@pytest.mark.long
 def test_the_host_that_started_last_goes_on_and_the_other_stops(
     node: Node, hosted: Callable[..., Host], spark: Any, tmp_path: Path
 ) -> None:

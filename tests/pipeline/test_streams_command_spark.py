@@ -185,6 +185,7 @@ def test_of_two_drivers_with_a_checkpoint_each_the_later_one_goes_on(
     assert "Traceback" not in said
 
 
+@pytest.mark.long
 def test_ctrl_c_stops_it_after_the_batch_in_hand(node: Node, file: Path) -> None:
     """It reaches all processes of the terminal's group at once."""
     checkpoint = file.parent / "checkpoint"

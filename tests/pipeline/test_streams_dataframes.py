@@ -195,6 +195,7 @@ def entering(frame: Any) -> App:
 
 
 @pytest.mark.spark
+@pytest.mark.long
 def test_a_dataframe_is_a_source_of_the_one_query(node: Node, spark: Any, tmp_path: Path) -> None:
     node.create(3, "cities")
     # Equal keys meet where all partition by Kafka's hash, which is not this client's own.
@@ -237,6 +238,7 @@ def test_a_dataframe_is_a_source_of_the_one_query(node: Node, spark: Any, tmp_pa
 
 
 @pytest.mark.spark
+@pytest.mark.long
 def test_rows_of_a_dataframe_meet_a_global_table(node: Node, spark: Any, tmp_path: Path) -> None:
     """Before the shuffle and behind it: as the table is when their batch runs."""
     node.create(2, "titles")

@@ -117,7 +117,9 @@ def test_state_group_and_changelog_go_on_together(node: Node, spark: Any, tmp_pa
     assert config["cleanup.policy"].value == "compact"
 
 
-@pytest.mark.parametrize("broker", ["penstock", pytest.param("kafka", marks=pytest.mark.kafka)])
+@pytest.mark.parametrize(
+    "broker", ["penstock", pytest.param("kafka", marks=[pytest.mark.kafka, pytest.mark.long])]
+)
 def test_a_later_start_with_another_checkpoint_goes_on_and_the_earlier_one_ends(
     broker: str, request: pytest.FixtureRequest, spark: Any, tmp_path: Path
 ) -> None:
