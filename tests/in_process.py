@@ -1,4 +1,7 @@
-"""A node on the test's own event loop, for tests that look behind the wire."""
+"""A node on the test's own event loop, for tests that look behind the wire.
+
+`run` takes the real time, `virtual_time.run_virtually` the virtual one.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine
@@ -10,6 +13,8 @@ from penstock.broker.node import Broker
 from penstock.metadata.configs import BrokerConfig
 from penstock.metadata.controller.topics import create_topics, delete_topics
 from penstock.protocol.messages import CreateTopicsRequest, DeleteTopicsRequest
+from penstock.testing.simulator.loop import VirtualLoop
+from virtual_time import VirtualMachine
 
 
 @asynccontextmanager
@@ -25,7 +30,8 @@ async def running_node(directory: Path, **properties: str) -> AsyncIterator[Brok
             **properties,
         }
     )
-    broker = Broker(config)
+    loop = asyncio.get_running_loop()
+    broker = Broker(config, VirtualMachine(loop) if isinstance(loop, VirtualLoop) else None)
     await broker.start()
     try:
         yield broker
@@ -51,4 +57,4 @@ async def delete(broker: Broker, *names: str) -> None:
 
 
 def run(story: Coroutine[object, object, None]) -> None:
-    asyncio.run(asyncio.wait_for(story, 30))
+    asyncio.run(asyncio.wait_for(story, 60))

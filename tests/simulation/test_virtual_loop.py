@@ -38,6 +38,20 @@ def test_timers_run_in_their_order_and_not_before() -> None:
     assert seen == [(1, 1.0), (1, 1.0), (2, 2.0), (3, 3.0)]
 
 
+def test_timers_are_late_after_a_callback_that_blocks() -> None:
+    loop = new_loop()
+    seen: list[float] = []
+
+    async def story() -> None:
+        loop.call_later(1, lambda: seen.append(loop.time()))
+        loop.block(5)
+        await asyncio.sleep(1)
+        seen.append(loop.time())
+
+    loop.run_until_complete(story())
+    assert seen == [5, 6]
+
+
 def test_a_fast_clock_has_its_timers_early() -> None:
     loop = new_loop()
     fast, heard = loop.machine("fast", "10.0.0.1", clock_rate=2.0), []

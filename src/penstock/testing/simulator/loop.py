@@ -204,6 +204,10 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def time(self) -> float:
         return self.current.local_s(self.now_s)
 
+    def block(self, seconds: float) -> None:
+        """Let time pass while no callback runs, as a callback does that blocks."""
+        self.now_s += seconds
+
     def call_at(  # type: ignore[override]
         self,
         when: float,
@@ -284,7 +288,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
             heapq.heappop(self._timers)
         if not self._timers:
             raise NothingLeft("nothing is ready and no timer is set")
-        self.now_s = self._timers[0][0]
+        self.now_s = max(self.now_s, self._timers[0][0])  # later after a callback that blocked
         if self.now_s >= self._tick_ends_s:
             self._tick_ends_s, self._tick_callbacks = self.now_s + TICK_S, self.callbacks
         while self._timers and self._timers[0][0] <= self.now_s:
