@@ -1,4 +1,7 @@
-"""Members of a quorum in one process, each with its own directory; frames pass from one to the other."""
+"""Members of a quorum in one process, each with its own directory; frames pass from one to the other.
+
+They run in virtual time (`virtual_time.run_virtually`), so no member is too slow for its timeouts.
+"""
 
 import asyncio
 import random
@@ -27,6 +30,9 @@ from penstock.protocol.messages import (
 )
 from penstock.protocol.uuids import uuid_from_text
 from penstock.storage import meta_properties
+from penstock.testing.simulator.loop import VirtualLoop
+from virtual_time import VirtualMachine
+from waiting import until
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -80,11 +86,11 @@ def record(name: str) -> ConfigRecord:
     return ConfigRecord(resource_type=4, resource_name=name, name="retention.ms", value="1")
 
 
-class MemberEnvironment(Environment):
-    """The real machine, but for the network."""
+class MemberEnvironment(VirtualMachine):
+    """A virtual machine, on the network of the members."""
 
-    def __init__(self, members: "Members", node_id: int) -> None:
-        super().__init__()
+    def __init__(self, members: "Members", node_id: int, loop: VirtualLoop) -> None:
+        super().__init__(loop)
         self.rng = random.Random(node_id)
         self.dial = lambda host, port, end: members.dial(node_id, port, end)
 
@@ -93,11 +99,14 @@ class Member:
     """A node that has nothing but its part in the quorum."""
 
     def __init__(self, members: "Members", node_id: int, directory: Path, config: BrokerConfig) -> None:
-        self.loop = asyncio.get_running_loop()
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        self.loop = loop
         self.node_id = node_id
         self.cluster_id = CLUSTER_ID
         self.config = config
-        self.environment: Environment = MemberEnvironment(members, node_id)
+        self.environment: Environment = MemberEnvironment(members, node_id, loop)
+        self._workers = self.environment.workers(1, "member")
         self.died: asyncio.Future[str] = self.loop.create_future()
         self.directory = directory
         self.follower = Follower()
@@ -110,7 +119,7 @@ class Member:
         raise KeyError(listener_name)
 
     def run_in_worker(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> asyncio.Future[T]:
-        return self.loop.run_in_executor(None, lambda: function(*args, **kwargs))
+        return self.loop.run_in_executor(self._workers, lambda: function(*args, **kwargs))
 
     async def answer(self, frame: memoryview) -> bytes:
         """What a controller's listener answers to a frame without its size."""
@@ -297,9 +306,3 @@ class Members:
             leader.quorum.append([record(name) for name in batch.split(",")], 30)
         end_offset = leader.quorum.log_end_offset
         await until(lambda: all(member.follower.end_offset >= end_offset for member in self.running.values()))
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(15):
-        while not condition():  # noqa: ASYNC110 (it is the test that looks on)
-            await asyncio.sleep(0.005)

@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 import pytest
-from several_members import record, until
+from several_members import record
 
 from penstock.broker.quorum.metadata_log import MetadataLog
 from penstock.broker.quorum.retention import MetadataRetention
 from penstock.consensus.log import SnapshotId
 from penstock.metadata.configs import BrokerConfig
 from penstock.metadata.snapshot import last_timestamp_ms
+from waiting import until
 
 DAY_MS = 86_400_000
 NOW_MS = 1_700_000_000_000
@@ -140,9 +141,9 @@ async def test_files_of_the_log_are_removed_when_their_delay_is_over(
     retention = MetadataRetention(host, host.log)  # type: ignore[arg-type]
     retention.start()
 
-    await asyncio.wait_for(until(lambda: any(host.log.directory.glob("*.deleted"))), 10)
+    await until(lambda: any(host.log.directory.glob("*.deleted")))
     host.now_ms += 5000
-    await asyncio.wait_for(until(lambda: not any(host.log.directory.glob("*.deleted"))), 10)
+    await until(lambda: not any(host.log.directory.glob("*.deleted")))
     await retention.stop()
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 import pytest
-from several_members import Follower, record, until
+from several_members import Follower, record
 
 from penstock.broker.environment import Environment
 from penstock.broker.quorum.metadata_log import MetadataLog
@@ -16,6 +16,7 @@ from penstock.metadata.configs import BrokerConfig
 from penstock.protocol.errors import KafkaError
 from penstock.storage import meta_properties
 from penstock.storage.errors import StorageFailed
+from waiting import until
 
 P = ParamSpec("P")
 T = TypeVar("T")
