@@ -30,7 +30,7 @@ CLIENT_ID = "wire"
 class Wire:
     """A connection; `send` and `receive` may be used apart, to pipeline."""
 
-    def __init__(self, bootstrap_servers: str, timeout_s: float = 20.0) -> None:
+    def __init__(self, bootstrap_servers: str, timeout_s: float = 60.0) -> None:
         host, port = bootstrap_servers.rsplit(":", 1)
         self.socket = socket.create_connection((host, int(port)), timeout_s)
         self._sent: list[tuple[int, ApiKey, int]] = []
@@ -88,7 +88,7 @@ class Wire:
             received += chunk
         return bytes(received)
 
-    def is_closed(self, within_s: float = 5.0) -> bool:
+    def is_closed(self, within_s: float = 60.0) -> bool:
         """Whether the node closes this connection, without a word, in time."""
         self.socket.settimeout(within_s)
         try:

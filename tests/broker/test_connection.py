@@ -1,5 +1,6 @@
 """Connections: order, pipelining, limits, and input that no client sends."""
 
+import asyncio
 import contextlib
 import os
 import random
@@ -25,6 +26,8 @@ from penstock.protocol.messages import (
     ProduceResponse,
 )
 from penstock.testing import Cluster
+from virtual_time import VirtualNode, on_virtual_node
+from waiting import wait_until
 
 StartNode = Callable[..., Cluster]
 FUZZ_SEED = int(os.environ.get("PENSTOCK_FUZZ_SEED") or random.randrange(2**32))
@@ -76,10 +79,7 @@ def test_what_was_sent_before_closing_is_handled(wire: Wire, topic: str, node: C
     with Wire(node.bootstrap_servers) as leaving:
         for number in range(500):
             leaving.send(produce_request(topic, batch_of(b"%d" % number), acks=0), 9, answered=False)
-    deadline_s = time.monotonic() + 5
-    while len(wire.values(topic)) < 500:
-        assert time.monotonic() < deadline_s
-        time.sleep(0.02)
+    wait_until(lambda: len(wire.values(topic)) >= 500)
 
 
 def test_frames_byte_by_byte(wire: Wire) -> None:
@@ -87,7 +87,7 @@ def test_frames_byte_by_byte(wire: Wire) -> None:
     wire._sent.append((sent[0], sent[1], sent[2]))
     for byte in frame:
         wire.socket.sendall(bytes([byte]))
-        time.sleep(0.0005)
+        time.sleep(0.0005)  # so that most of them arrive alone
     assert wire.receive(ApiVersionsResponse).error_code == 0
 
 
@@ -113,7 +113,7 @@ def test_a_client_that_reads_nothing_is_held_back(wire: Wire, topic: str, node: 
                 sent += 1
         assert sent < 200_000, "TCP should push back"
         assert is_alive(node)
-        greedy.socket.settimeout(20)
+        greedy.socket.settimeout(60)
         for _ in range(20):
             assert len(greedy.receive(FetchResponse).responses[0].partitions[0].records or b"") > 900_000
 
@@ -124,11 +124,12 @@ def test_what_cannot_be_sent_waits_in_the_node_not_in_the_kernel(wire: Wire, top
     wire.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 << 10)
     for _ in range(8):
         wire.send(fetch_request(topic, {0: 0}), 12)
+    wait_until(lambda: queued_for(wire.socket))
     with contextlib.suppress(TimeoutError):
         wire.socket.settimeout(0.5)
         wire.socket.recv(8 << 20, socket.MSG_PEEK | socket.MSG_WAITALL)
     assert 0 < queued_for(wire.socket) < 512 << 10
-    wire.socket.settimeout(20)
+    wire.socket.settimeout(60)
     for _ in range(8):
         assert len(wire.receive(FetchResponse).responses[0].partitions[0].records or b"") > 900_000
 
@@ -158,19 +159,26 @@ def test_many_large_answers_to_a_fast_reader(wire: Wire, topic: str) -> None:
 
 
 def test_a_flood_does_not_starve_others(wire: Wire, topic: str, node: Cluster) -> None:
+    """Others are answered while the node has requests of the flood left to handle: more than once."""
+    newest = ListOffsetsRequest.ListOffsetsPartition(partition_index=0, timestamp=-1)
+    how_far = ListOffsetsRequest(
+        replica_id=-1, topics=[ListOffsetsRequest.ListOffsetsTopic(name=topic, partitions=[newest])]
+    )
     frame, *_ = wire.frame(produce_request(topic, batch_of(b"x"), acks=0), 9)
     with Wire(node.bootstrap_servers) as flooding:
         flooding.socket.setblocking(False)
         flood = frame * 20_000
-        sent = 0
-        waits_s = []
-        for _ in range(20):
+        sent = answered_meanwhile = 0
+
+        def are_answered() -> bool:
+            nonlocal sent, answered_meanwhile
             with contextlib.suppress(BlockingIOError):
                 sent += flooding.socket.send(flood[sent % len(frame) :])
-            started_s = time.monotonic()
-            wire.ask(ApiVersionsRequest(), ApiVersionsResponse, 0)
-            waits_s.append(time.monotonic() - started_s)
-        assert sorted(waits_s)[10] < 0.2
+            handled = wire.ask(how_far, ListOffsetsResponse, 7).topics[0].partitions[0].offset
+            answered_meanwhile += handled < sent // len(frame)
+            return answered_meanwhile == 10
+
+        wait_until(are_answered, poll_interval_s=0)
 
 
 # Versions
@@ -273,7 +281,7 @@ def test_random_frames(wire: Wire, node: Cluster, topic: str) -> None:
         with Wire(node.bootstrap_servers) as hostile, contextlib.suppress(OSError):
             hostile.socket.sendall(frame)
             hostile.socket.shutdown(socket.SHUT_WR)
-            hostile.socket.settimeout(5)
+            hostile.socket.settimeout(30)
             while hostile.socket.recv(65536):
                 pass
     assert wire.ask(ApiVersionsRequest(), ApiVersionsResponse, 0).error_code == 0
@@ -299,9 +307,7 @@ def test_frames_that_are_only_announced_cost_no_memory(start_node: StartNode) ->
         hostile = [Wire(node.bootstrap_servers) for _ in range(100)]
         for each in hostile:
             each.socket.sendall(struct.pack(">ihhih", 100 << 20, 0, 9, 1, 1))
-        started_s = time.monotonic()
         wire.ask(ApiVersionsRequest(), ApiVersionsResponse, 0)
-        assert time.monotonic() - started_s < 2
         assert resident_bytes(node) - before_bytes < 100 << 20
         for each in hostile:
             each.socket.close()
@@ -313,17 +319,27 @@ def resident_bytes(node: Cluster) -> int:
     return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
 
-def test_idle_connections_are_closed_and_busy_ones_are_not(start_node: StartNode) -> None:
+def test_an_idle_connection_is_closed(start_node: StartNode) -> None:
     node = start_node(connections_max_idle_ms="300")
-    with Wire(node.bootstrap_servers) as busy, Wire(node.bootstrap_servers) as polling:
-        polling.create_topic("t")
-        with Wire(node.bootstrap_servers) as idle:
-            polling.send(fetch_request("t", {0: 0}, max_wait_ms=1200), 12)
-            for _ in range(10):
-                busy.ask(ApiVersionsRequest(), ApiVersionsResponse, 0)
-                time.sleep(0.1)
-            assert idle.is_closed(within_s=1)
-        assert polling.receive(FetchResponse).error_code == 0
+    with Wire(node.bootstrap_servers) as idle:
+        assert idle.is_closed()
+
+
+def test_idle_connections_are_closed_and_busy_ones_are_not(tmp_path: Path) -> None:
+    async def story(node: VirtualNode) -> None:
+        idle, busy, polling = (node.client(name) for name in ("idle", "busy", "polling"))
+        topic_id = await node.create_topic(polling, "t")
+        await node.ask(idle, MetadataRequest(topics=[]), MetadataResponse)
+        fetch = fetch_request(topic_id, {0: 0}, max_wait_ms=1200)
+        waiting = asyncio.ensure_future(node.ask(polling, fetch, FetchResponse))
+        for _ in range(10):
+            await node.ask(busy, MetadataRequest(topics=[]), MetadataResponse)
+            await asyncio.sleep(0.1)
+        assert not waiting.done()
+        assert (node.broker.server.stats.accepted, node.broker.server.stats.idle_closed) == (3, 1)
+        assert (await waiting).error_code == 0
+
+    on_virtual_node(tmp_path, story, connections_max_idle_ms="300")
 
 
 def test_max_connections_per_ip(start_node: StartNode) -> None:
@@ -333,12 +349,13 @@ def test_max_connections_per_ip(start_node: StartNode) -> None:
             wire.ask(ApiVersionsRequest(), ApiVersionsResponse, 0)
         with Wire(node.bootstrap_servers) as third:
             assert third.is_closed()
-    deadline_s = time.monotonic() + 5
-    while True:
+
+    def is_served() -> bool:
         with Wire(node.bootstrap_servers) as fourth, contextlib.suppress(ConnectionError):
-            fourth.ask(ApiVersionsRequest(), ApiVersionsResponse, 0)
-            return
-        assert time.monotonic() < deadline_s, "the first two have gone, so others may come"
+            return fourth.ask(ApiVersionsRequest(), ApiVersionsResponse, 0).error_code == 0
+        return False
+
+    wait_until(is_served)  # the first two have gone, so others may come
 
 
 def test_max_connections_per_ip_overrides(start_node: StartNode) -> None:
@@ -357,7 +374,7 @@ def test_max_connections_makes_newcomers_wait(start_node: StartNode) -> None:
         waiting.send(ApiVersionsRequest(), 0)
         with pytest.raises(TimeoutError):
             waiting.receive(ApiVersionsResponse)
-    waiting.socket.settimeout(10)
+    waiting.socket.settimeout(60)
     assert waiting.receive(ApiVersionsResponse).error_code == 0
     waiting.socket.close()
 
@@ -370,17 +387,20 @@ def test_queued_max_request_bytes(start_node: StartNode) -> None:
         frame, *_ = wire.frame(produce_request("t", batch_of(value)), 9)
         holding = [Wire(node.bootstrap_servers) for _ in range(2)]
         for each in holding:
-            each.socket.sendall(frame[:100_000])
-        time.sleep(0.2)
-        waiting = Wire(node.bootstrap_servers, timeout_s=0.5)
+            # The node reads both in one turn: when it answers the first, it holds memory for the second
+            known, *_ = each.frame(ApiVersionsRequest(), 0)
+            each.socket.sendall(known + frame[:10_000])
+            each.receive_frame()
+        waiting = Wire(node.bootstrap_servers)
         waiting.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 65536)
         waiting.send(produce_request("t", batch_of(b"small")), 9)
         assert waiting.receive(ProduceResponse).responses[0].partition_responses[0].error_code == 0
         waiting.send(produce_request("t", batch_of(value)), 9)
+        waiting.socket.settimeout(0.5)
         with pytest.raises(TimeoutError):
             waiting.receive(ProduceResponse)
         for each in holding:
             each.socket.close()
-        waiting.socket.settimeout(10)
+        waiting.socket.settimeout(60)
         assert waiting.receive(ProduceResponse).responses[0].partition_responses[0].error_code == 0
         waiting.socket.close()

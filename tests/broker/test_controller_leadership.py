@@ -2,7 +2,6 @@
 
 import asyncio
 import random
-import time
 import uuid
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
@@ -11,6 +10,7 @@ import pytest
 
 from penstock.broker.broker_watch import LOOK_INTERVAL_S
 from penstock.broker.controller import RECORDS_PER_BATCH, Controller
+from penstock.broker.controller_tasks import CHECKS_PER_SESSION
 from penstock.broker.metadata_follower import MetadataFollower
 from penstock.broker.peers.link import LinkEnd
 from penstock.broker.quorum.listener import CommittedBatch, SnapshotId
@@ -28,8 +28,13 @@ from penstock.protocol.messages import (
     RegisterBrokerRecord,
     TopicRecord,
 )
+from penstock.testing.simulator.loop import VirtualLoop
+from virtual_time import run_virtually
+from waiting import until
 
 ME, OTHER = 1, 2
+SESSION_S = 1.0
+"""The session of a broker where a test needs one to expire."""
 
 
 class ScriptedQuorum:
@@ -64,11 +69,17 @@ class ScriptedQuorum:
         raise KafkaError(ErrorCode.INVALID_UPDATE_VERSION, "not in this test")
 
 
+def virtual_loop() -> VirtualLoop:
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualLoop)
+    return loop
+
+
 class Stage:
     """One node's follower and controller over a scripted quorum."""
 
     def __init__(self, **properties: str) -> None:
-        self.loop = asyncio.get_running_loop()
+        self.loop = virtual_loop()
         self.config = BrokerConfig.single_node(
             {"log.dirs": "/data", **{key.replace("_", "."): value for key, value in properties.items()}}
         )
@@ -78,7 +89,7 @@ class Stage:
         self.environment = self
         self.rng = random.Random(1)
         self.wire = Wire(OSError("no network"))
-        self.led_since_ms = 0.0
+        self.led_since_s = 0.0
         self.quorum = ScriptedQuorum()
         self.metadata = MetadataFollower(self.loop)
         self.controller = Controller(self, self.quorum, self.metadata)  # type: ignore[arg-type]
@@ -100,7 +111,7 @@ class Stage:
     async def lead(self) -> None:
         """This node leads; whatever it writes to begin with is committed."""
         self.quorum.epoch += 1
-        self.led_since_ms = self.loop.time() * 1000
+        self.led_since_s = self.loop.time()
         self.metadata.handle_leader_change(ME, self.quorum.epoch)
         await turns()
         assert self.controller.is_active
@@ -112,6 +123,15 @@ class Stage:
         if uncommitted_too:
             del self.quorum.log[self.quorum.committed :]
         self.metadata.handle_leader_change(OTHER, self.quorum.epoch)
+
+    async def seconds_until_fenced(self) -> float:
+        """Commit whatever the controller writes until it fences the other broker; returns how long after the
+        election that is.
+        """
+        while not self.metadata.image.brokers[OTHER].fenced:
+            await asyncio.sleep(0.005)
+            self.commit()
+        return self.loop.time() - self.led_since_s
 
     def submit(self, *records: Message, is_atomic: bool = True) -> "asyncio.Task[str]":
         def decide(_: ControllerState) -> Decision[str]:
@@ -128,7 +148,7 @@ def on_stage(story: Callable[[Stage], Coroutine[object, object, None]], **proper
         finally:
             await stage.controller.close()
 
-    asyncio.run(asyncio.wait_for(play(), 30))
+    run_virtually(play())
 
 
 def topic(name: str) -> TopicRecord:
@@ -320,11 +340,10 @@ def test_a_silent_broker_is_fenced_on_time() -> None:
         stage.commit()
         stage.lose()
         await stage.lead()
-        while not stage.metadata.image.brokers[OTHER].fenced:
-            await asyncio.sleep(0.005)
-            stage.commit()
+        fenced_s = await stage.seconds_until_fenced()
+        assert SESSION_S <= fenced_s <= SESSION_S * (1 + 1 / CHECKS_PER_SESSION) + 0.01
 
-    on_stage(story, broker_session_timeout_ms="100", metadata_max_idle_interval_ms="0")
+    on_stage(story, broker_session_timeout_ms="1000", metadata_max_idle_interval_ms="0")
 
 
 def test_a_controller_that_was_stopped_blames_no_broker() -> None:
@@ -336,15 +355,12 @@ def test_a_controller_that_was_stopped_blames_no_broker() -> None:
         stage.commit()
         stage.lose()
         await stage.lead()
-        time.sleep(0.5)  # noqa: ASYNC251 - what is tested
-        await asyncio.sleep(0.1)
-        stage.commit()
-        assert not stage.metadata.image.brokers[OTHER].fenced
-        while not stage.metadata.image.brokers[OTHER].fenced:
-            await asyncio.sleep(0.005)
-            stage.commit()
+        stage.loop.block(1.25 * SESSION_S)
+        fenced_s = await stage.seconds_until_fenced()
+        assert fenced_s > 2 * SESSION_S, "the time for which it was stopped counts for no session"
+        assert fenced_s < 2.5 * SESSION_S, "a session is extended, not begun again"
 
-    on_stage(story, broker_session_timeout_ms="400", metadata_max_idle_interval_ms="0")
+    on_stage(story, broker_session_timeout_ms="1000", metadata_max_idle_interval_ms="0")
 
 
 class Wire:
@@ -434,11 +450,8 @@ def test_a_broker_that_was_never_reached_has_to_be_silent_too() -> None:
         stage.commit()
         assert wire.dials == 1
         assert not stage.metadata.image.brokers[OTHER].fenced
-        while not stage.metadata.image.brokers[OTHER].fenced:
-            await asyncio.sleep(0.01)
-            stage.commit()
-        silence_ms = stage.loop.time() * 1000 - stage.led_since_ms
-        assert silence_ms > 100 + LOOK_INTERVAL_S * 1000
+        fenced_s = await stage.seconds_until_fenced()
+        assert 0.1 + LOOK_INTERVAL_S < fenced_s <= 0.1 + 2 * LOOK_INTERVAL_S + 0.01
 
     on_stage(
         story,
@@ -457,9 +470,8 @@ def test_an_idle_log_goes_on_where_others_follow_it() -> None:
         stage.quorum.log.append(registration(OTHER))
         stage.commit()
         await stage.lead()
-        while not any(isinstance(record, NoOpRecord) for record in stage.quorum.log):
-            await asyncio.sleep(0.005)
-            stage.commit()
+        await until(lambda: any(isinstance(record, NoOpRecord) for record in stage.quorum.log))
+        stage.commit()
         stage.lose()
         written = len(stage.quorum.log)
         await asyncio.sleep(0.05)

@@ -11,6 +11,7 @@ from penstock.broker.context import RequestContext
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import IncrementalAlterConfigsRequest
+from waiting import until
 
 TOPIC, BROKER, BROKER_LOGGER = 2, 4, 8
 LOGGER = "penstock.broker.controller"
@@ -32,8 +33,7 @@ def test_a_controller_obeys_configs_of_its_own_and_of_all(tmp_path: Path) -> Non
         handle = handlers(ListenerType.CONTROLLER)[ApiKey.INCREMENTAL_ALTER_CONFIGS]
         context = RequestContext(1, "test", "127.0.0.1", "User:a", "CONTROLLER")
         try:
-            while not controller.controller.is_active:  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
+            await until(lambda: controller.controller.is_active)
             asked = [
                 resource(BROKER_LOGGER, "1", LOGGER, "INFO"),
                 resource(BROKER, "1", "max.connections", "70"),

@@ -36,6 +36,7 @@ from penstock.storage.config import LogConfig
 from penstock.storage.errors import StorageFailed
 from penstock.storage.log import Log
 from penstock.storage.log_manager import LogManager
+from waiting import until
 
 METADATA = "__cluster_metadata-0"
 
@@ -271,10 +272,7 @@ def test_a_log_that_cannot_be_opened_is_opened_later(
                 with pytest.raises(KafkaError, match="KAFKA_STORAGE_ERROR"):
                     broker.replicas.leader("bad", 0)
                 assert broker.replicas.leader("good", 0).log.log_end_offset == 0
-            for _ in range(1000):
-                await asyncio.sleep(0.01)
-                if not broker.replicas.failed:
-                    break
+            await until(lambda: not broker.replicas.failed)
             assert broker.replicas.leader("bad", 0).log.log_end_offset == 0
 
     asyncio.run(scenario())

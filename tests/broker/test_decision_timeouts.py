@@ -20,6 +20,7 @@ from penstock.protocol.messages import (
     DeleteTopicsRequest,
     ElectLeadersRequest,
 )
+from waiting import until
 
 TIMEOUT_MS = 100
 
@@ -92,8 +93,7 @@ def test_what_is_not_committed_in_time_is_answered_so_and_may_come_true(
                 disk_goes_on.set()
             for answer in answers:
                 assert codes(answer) - {0} == {ErrorCode.REQUEST_TIMED_OUT}, answer
-            while "u" not in broker.image.topics.by_name or "t" in broker.image.topics.by_name:  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
+            await until(lambda: "u" in broker.image.topics.by_name and "t" not in broker.image.topics.by_name)
 
     asyncio.run(scenario())
 

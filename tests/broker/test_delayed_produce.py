@@ -12,6 +12,7 @@ from penstock.broker.purgatory import Purgatory
 from penstock.broker.replica import Replica
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import ProduceResponse
+from virtual_time import run_virtually
 
 Answer = ProduceResponse.PartitionProduceResponse
 
@@ -57,7 +58,7 @@ def run(scenario: Callable[[Purgatory], Awaitable[None]]) -> None:
         await scenario(purgatory)
         assert purgatory.waiting == 0
 
-    asyncio.run(start())
+    run_virtually(start())
 
 
 def test_all_partitions_are_waited_for() -> None:

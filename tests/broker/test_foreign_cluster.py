@@ -13,6 +13,7 @@ from penstock.broker.environment import Environment
 from penstock.broker.node import Broker, CannotStart
 from penstock.metadata.configs import BrokerConfig
 from penstock.storage import meta_properties
+from waiting import until
 
 HERE, ELSEWHERE = "iWKQh-fZRQyPCSDH4Og5Gw", "Uwk5Kp8JQ2m0Jd4O2s0v7g"
 
@@ -101,11 +102,8 @@ def test_a_controller_of_another_cluster_says_so(tmp_path: Path, caplog: pytest.
                 **{"controller.quorum.bootstrap.servers": f"127.0.0.1:{port}"},
             )
             await foreign.start()
-            while foreign.quorum.problem is None:  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
-            assert (
-                f"belongs to cluster {HERE}, but this node to cluster {ELSEWHERE}" in foreign.quorum.problem
-            )
+            await until(lambda: foreign.quorum.problem is not None)
+            assert f"belongs to cluster {HERE}, but this node to cluster {ELSEWHERE}" in foreign.quorum.problem
             await foreign.stop()
 
     asyncio.run(asyncio.wait_for(scenario(), 60))

@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -27,28 +26,24 @@ from penstock.storage.errors import StorageFailed
 from penstock.storage.files import FileSystem
 from penstock.storage.log import Log
 from penstock.testing import Cluster
+from waiting import until, wait_until
 
 
 class SlowDisk(FileSystem):
     """Syncs of data wait until they are let through."""
 
     def __init__(self) -> None:
+        self.begun = 0
         self.syncs = 0
         self.gate = threading.Semaphore(0)
         self.fails = False
 
     def fdatasync(self, fd: int) -> None:  # type: ignore[override]
-        assert self.gate.acquire(timeout=10)
+        self.begun += 1
+        assert self.gate.acquire(timeout=60)
         self.syncs += 1
         if self.fails:
             raise OSError(5, "injected")
-
-
-def eventually(condition: Callable[[], bool], timeout_s: float = 10.0) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def open_log(path: Path, disk: SlowDisk) -> Log:
@@ -65,14 +60,6 @@ def append(log: Log, commit: GroupCommit) -> None:
 
 async def settle() -> None:
     for _ in range(5):
-        await asyncio.sleep(0.002)
-
-
-async def answered(answers: list[object], count: int) -> None:
-    """Until a worker has synced what these waited for, however busy the machine is."""
-    for _ in range(10_000):
-        if len(answers) >= count:
-            return
         await asyncio.sleep(0.002)
 
 
@@ -103,16 +90,16 @@ async def share_rounds(tmp_path: Path) -> None:
 
     produce(1)
     produce(2)
+    await until(lambda: disk.begun == 1)
     await settle()
     assert answers == []
     for number in (3, 4, 5):
         produce(number)
     disk.gate.release()
-    await answered(answers, 2)
-    await settle()
+    await until(lambda: disk.begun == 2)
     assert answers == [b"1", b"2"], "the others were written after the round began"
     disk.gate.release()
-    await answered(answers, 5)
+    await until(lambda: len(answers) >= 5)
     assert answers == [b"1", b"2", b"3", b"4", b"5"]
     assert (disk.syncs, commit.rounds) == (2, 2)
     assert log.recovery_point == 5
@@ -125,6 +112,7 @@ async def repeat_a_request(tmp_path: Path) -> None:
     commit = GroupCommit(asyncio.get_running_loop(), acks_fsync=True)
     append(log, commit)
     first, again = commit.flush(log), asyncio.ensure_future(repeat(commit))
+    await until(lambda: disk.begun == 1)
     await settle()
     assert not again.done()
     disk.gate.release(2)
@@ -201,7 +189,7 @@ def test_offset_commits_and_deleted_records_too(durable: Cluster) -> None:
             answer = wire.ask(commit, OffsetCommitResponse, 8)
             return answer.topics[0].partitions[0].error_code == 0
 
-        eventually(committed)
+        wait_until(committed)
         delete = DeleteRecordsRequest(
             topics=[
                 DeleteRecordsRequest.DeleteRecordsTopic(

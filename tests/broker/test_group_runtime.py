@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from in_process import create, delete, run, running_node
+from in_process import create, delete, running_node
 from penstock.broker import coordinator_runtime, group_loader
 from penstock.broker.context import RequestContext
 from penstock.broker.group_coordinator import GROUP_METADATA_TOPIC
@@ -24,6 +24,8 @@ from penstock.protocol.messages import (
     OffsetFetchRequest,
     SyncGroupRequest,
 )
+from virtual_time import WORK_S, run_virtually
+from waiting import until
 
 SUBSCRIPTION = b"\x00\x00\x00\x00\x00\x01\x00\x02t1\xff\xff\xff\xff"
 
@@ -88,14 +90,6 @@ def refusal(call: Callable[[], object]) -> ErrorCode:
     return caught.value.code
 
 
-async def eventually(condition: Callable[[], bool]) -> None:
-    for _ in range(1000):
-        if condition():
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError("it never came to be")
-
-
 def test_topic_is_created_once_on_first_need(tmp_path: Path) -> None:
     async def story() -> None:
         async with running_node(tmp_path) as broker:
@@ -107,7 +101,7 @@ def test_topic_is_created_once_on_first_need(tmp_path: Path) -> None:
             assert settings.segment_bytes == 104_857_600
             assert committed(broker, "g") == {}
 
-    run(story())
+    run_virtually(story())
 
 
 def test_clients_wait_while_the_logs_of_the_topic_are_made(tmp_path: Path) -> None:
@@ -122,18 +116,16 @@ def test_clients_wait_while_the_logs_of_the_topic_are_made(tmp_path: Path) -> No
         async with running_node(tmp_path) as broker:
             creation = asyncio.ensure_future(broker.groups.ensure_topic())
             refusals = set()
-            for _ in range(1_000_000):
-                if creation.done():
-                    break
+            while not creation.done():
                 if GROUP_METADATA_TOPIC in broker.image.topics.by_name and not broker.groups.has_topic:
                     refusals |= asked(broker)
-                await asyncio.sleep(0)
+                await asyncio.sleep(WORK_S / 10)
             assert refusals <= {ErrorCode.NONE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
             assert ErrorCode.COORDINATOR_LOAD_IN_PROGRESS in refusals
             assert broker.groups.has_topic
             assert committed(broker, "g") == {}
 
-    run(story())
+    run_virtually(story())
 
 
 def test_groups_and_offsets_survive_a_restart(tmp_path: Path) -> None:
@@ -153,8 +145,8 @@ def test_groups_and_offsets_survive_a_restart(tmp_path: Path) -> None:
             assert described.group_state == "Stable"
             assert described.members[0].member_assignment == b"all"
 
-    run(first())
-    run(second())
+    run_virtually(first())
+    run_virtually(second())
 
 
 def test_offsets_go_with_their_topic(tmp_path: Path) -> None:
@@ -168,7 +160,7 @@ def test_offsets_go_with_their_topic(tmp_path: Path) -> None:
             await delete(broker, "t1")
             assert [committed(broker, g) for g in ("a", "b", "c", "d")] == [{"t2": 2}] * 4
 
-    run(story())
+    run_virtually(story())
 
 
 def test_nobody_is_served_while_a_partition_loads(tmp_path: Path) -> None:
@@ -195,8 +187,8 @@ def test_nobody_is_served_while_a_partition_loads(tmp_path: Path) -> None:
             assert committed(broker, "g7") == {"t1": 7}
             assert len(groups.list_groups([], [])) == 20
 
-    run(first())
-    run(second())
+    run_virtually(first())
+    run_virtually(second())
 
 
 def test_partition_that_cannot_be_read_is_served_once_it_can(
@@ -226,12 +218,12 @@ def test_partition_that_cannot_be_read_is_served_once_it_can(
                 broker.groups._elect(partition, replica, retry_s=0.01)
                 await broker.groups.wait_until_loaded()
                 assert refusal(lambda: committed(broker, "g")) is ErrorCode.NOT_COORDINATOR
-                await eventually(lambda: tries >= 3)
-            await eventually(lambda: partition in broker.groups._loaded)
+                await until(lambda: tries >= 3)
+            await until(lambda: partition in broker.groups._loaded)
             assert committed(broker, "g") == {"t1": 1}
 
-    run(first())
-    run(second())
+    run_virtually(first())
+    run_virtually(second())
 
 
 def test_a_partition_given_up_is_not_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -257,7 +249,7 @@ def test_a_partition_given_up_is_not_tried_again(tmp_path: Path, monkeypatch: py
             assert not groups._loaded
             assert not groups._loading
 
-    run(story())
+    run_virtually(story())
 
 
 def test_a_topic_deleted_and_created_again_at_once_has_coordinators(tmp_path: Path) -> None:
@@ -278,7 +270,7 @@ def test_a_topic_deleted_and_created_again_at_once_has_coordinators(tmp_path: Pa
             assert committed(broker, "g") == {}
             assert commit(broker, "g", "t1", 2) is ErrorCode.NONE
 
-    run(story())
+    run_virtually(story())
 
 
 def test_commit_that_cannot_be_written_did_not_happen(tmp_path: Path) -> None:
@@ -296,7 +288,7 @@ def test_commit_that_cannot_be_written_did_not_happen(tmp_path: Path) -> None:
             assert commit(broker, "g", "t1", 3) is ErrorCode.NONE
             assert committed(broker, "g") == {"t1": 3}
 
-    run(story())
+    run_virtually(story())
 
 
 def test_waiting_members_are_sent_away_when_the_node_stops(tmp_path: Path) -> None:
@@ -309,7 +301,7 @@ def test_waiting_members_are_sent_away_when_the_node_stops(tmp_path: Path) -> No
             broker.groups.close()
             assert (await joining).error_code == ErrorCode.NOT_COORDINATOR
 
-    run(story())
+    run_virtually(story())
 
 
 def test_more_tombstones_than_fit_into_one_batch(tmp_path: Path) -> None:
@@ -323,7 +315,7 @@ def test_more_tombstones_than_fit_into_one_batch(tmp_path: Path) -> None:
             await delete(broker, "t1")
             assert broker.groups.offset_count() == 0
 
-    run(story())
+    run_virtually(story())
 
 
 def test_figures(tmp_path: Path) -> None:
@@ -345,7 +337,7 @@ def test_figures(tmp_path: Path) -> None:
             assert samples["penstock_group_offset_commits_total",] == 2
             assert samples["penstock_group_rebalances_total",] == 1
 
-    run(story())
+    run_virtually(story())
 
 
 def test_a_clock_that_is_set_anew_neither_ends_nor_prolongs_a_session(
@@ -376,4 +368,4 @@ def test_a_clock_that_is_set_anew_neither_ends_nor_prolongs_a_session(
             await asyncio.sleep(1.2)  # without any heartbeat
             assert state(broker) == "Empty"
 
-    run(story())
+    run_virtually(story())

@@ -4,46 +4,80 @@ import asyncio
 import logging
 import selectors
 import socket
-import time
 from collections.abc import Callable
 
 import pytest
 
 from penstock.broker import loop_lag
-from penstock.broker.loop_lag import READY_PER_TURN, LoopLag, TurnSelector, new_event_loop
+from penstock.broker.loop_lag import READY_PER_TURN, TOLD_EVERY_S, LoopLag, TurnSelector, new_event_loop
+from penstock.testing.simulator.loop import VirtualLoop
+from virtual_time import run_virtually
 
 
-def stand_still_for(seconds: float) -> None:
-    time.sleep(seconds)
+class Clock:
+    """The time on a loop where nothing takes any, except what a test says and what the loop waits for."""
+
+    def __init__(self) -> None:
+        self.now_ns = 1_000_000_000_000
+
+    def advance(self, seconds: float) -> None:
+        """Let that much time pass within the turn under way."""
+        self.now_ns += round(seconds * 1e9)
 
 
-def test_every_long_turn_is_seen() -> None:
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The clock of the measured loops of this test. Where a loop would wait, the clock jumps."""
+    clock = Clock()
+
+    class Jumping(loop_lag._FewAtOnce):
+        def poll(self, timeout: float | None, maxevents: int) -> list[tuple[int, int]]:
+            if timeout is None or timeout < 0:
+                return super().poll(timeout, maxevents)
+            ready = super().poll(0, maxevents)
+            if not ready:
+                clock.advance(timeout)
+            return ready
+
+    monkeypatch.setattr(TurnSelector, "_selector_cls", Jumping)
+    monkeypatch.setattr(loop_lag, "_now_ns", lambda: clock.now_ns)
+    monkeypatch.setattr(loop_lag.MeasuredEventLoop, "time", lambda loop: clock.now_ns / 1e9)
+    return clock
+
+
+def test_every_long_turn_is_seen(clock: Clock) -> None:
     async def stand_still() -> LoopLag:
         lag = LoopLag(asyncio.get_running_loop())
-        stand_still_for(0.05)
+        clock.advance(0.05)
         lag.start()  # what went before doesn't count
         await asyncio.sleep(0)
         for _ in range(3):
-            stand_still_for(0.015)
+            clock.advance(0.015)
             await asyncio.sleep(0.001)
-        await asyncio.sleep(0)
+        clock.advance(0.009)
+        await asyncio.sleep(0.001)
         lag.stop()
         return lag
 
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         lag = runner.run(stand_still())
-    assert lag.slow_turns >= 3
-    assert lag.max_ms >= 15
+    assert lag.slow_turns == 3
+    assert lag.max_ms == 15
 
 
-def test_what_a_long_turn_was_spent_on_is_told(caplog: pytest.LogCaptureFixture) -> None:
+def told_of(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """The lines about long turns that name a request."""
+    return [message for record in caplog.records if "longest request" in (message := record.getMessage())]
+
+
+def test_what_a_long_turn_was_spent_on_is_told(caplog: pytest.LogCaptureFixture, clock: Clock) -> None:
     caplog.set_level(logging.INFO, "penstock.broker.loop_lag")
 
     async def stand_still() -> None:
         lag = LoopLag(asyncio.get_running_loop())
         lag.start()
         await asyncio.sleep(0.01)
-        stand_still_for(0.02)
+        clock.advance(0.02)
         lag.took("OFFSET_FETCH", 20_000_000)
         lag.took("METADATA", 1_500_000)
         await asyncio.sleep(0.15)
@@ -51,34 +85,33 @@ def test_what_a_long_turn_was_spent_on_is_told(caplog: pytest.LogCaptureFixture)
 
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         runner.run(stand_still())
-    (told,) = [record.getMessage() for record in caplog.records if "OFFSET_FETCH" in record.getMessage()]
+    (told,) = told_of(caplog)
     assert "longest request OFFSET_FETCH 20.0 ms" in told
 
 
-def test_many_long_turns_are_told_of_in_one_line(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_many_long_turns_are_told_of_in_one_line(caplog: pytest.LogCaptureFixture, clock: Clock) -> None:
+    """The first at once, and the worst of those that come until the next line may be written."""
     caplog.set_level(logging.INFO, "penstock.broker.loop_lag")
-    monkeypatch.setattr(loop_lag, "TOLD_EVERY_S", 1.0)
 
     async def stand_still() -> None:
         lag = LoopLag(asyncio.get_running_loop())
         lag.start()
         await asyncio.sleep(0.01)
         for work in ["FIRST", "SECOND", "THIRD"]:
-            stand_still_for(0.4 if work == "SECOND" else 0.02)
+            clock.advance(0.4 if work == "SECOND" else 0.02)
             lag.took(work, 20_000_000)
             await asyncio.sleep(0.15)
-        await asyncio.sleep(1.0)
+        assert len(told_of(caplog)) == 1
+        await asyncio.sleep(TOLD_EVERY_S)
         lag.stop()
 
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         runner.run(stand_still())
-    told = [message for record in caplog.records if "longest request" in (message := record.getMessage())]
-    assert (
-        len(told) <= 2
-    )  # the first at once, if a busy machine has not had one before, and the worst of the rest
-    assert "longest request SECOND" in told[-1]
+    first, second = told_of(caplog)
+    assert "1 times" in first
+    assert "longest request FIRST" in first
+    assert "2 times" in second
+    assert "longest request SECOND" in second
 
 
 def test_turns_that_are_slow_for_want_of_a_processor_are_told_apart() -> None:
@@ -101,22 +134,22 @@ def test_turns_that_are_slow_for_want_of_a_processor_are_told_apart() -> None:
         assert turns.worst.queued_ns == turns.worst.turn_ns
 
 
-def test_what_nobody_waited_for_is_forgotten() -> None:
+def test_what_nobody_waited_for_is_forgotten(clock: Clock) -> None:
     async def stand_still() -> LoopLag:
         lag = LoopLag(asyncio.get_running_loop())
         lag.start()
         await asyncio.sleep(0)
-        stand_still_for(0.5)
+        clock.advance(0.5)
         lag.forget()
         await asyncio.sleep(0)
         lag.stop()
         return lag
 
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        assert runner.run(stand_still()).max_ms < 250
+        assert runner.run(stand_still()).max_ms == 0
 
 
-def test_waiting_for_something_to_do_is_no_turn() -> None:
+def test_waiting_for_something_to_do_is_no_turn(clock: Clock) -> None:
     async def wait() -> LoopLag:
         lag = LoopLag(asyncio.get_running_loop())
         lag.start()
@@ -124,23 +157,26 @@ def test_waiting_for_something_to_do_is_no_turn() -> None:
         lag.stop()
         return lag
 
+    before_ns = clock.now_ns
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        assert runner.run(wait()).max_ms < 250
+        assert runner.run(wait()).max_ms == 0
+    assert clock.now_ns - before_ns >= 300_000_000
 
 
 def test_any_other_loop_is_sampled() -> None:
-    async def stand_still() -> LoopLag:
-        lag = LoopLag(asyncio.get_running_loop())
+    async def stand_still() -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        lag = LoopLag(loop)
         lag.start()
         await asyncio.sleep(0.01)
-        stand_still_for(0.15)
+        loop.block(0.15)
         await asyncio.sleep(0.01)
         lag.stop()
-        return lag
+        assert lag.slow_turns == 1
+        assert lag.max_ms > 10
 
-    lag = asyncio.run(stand_still())
-    assert lag.slow_turns == 1
-    assert lag.max_ms > 10
+    run_virtually(stand_still())
 
 
 def test_no_turn_serves_more_than_a_few_and_all_have_theirs() -> None:

@@ -5,7 +5,6 @@ import resource
 import signal
 import subprocess
 import sys
-import time
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
@@ -23,6 +22,7 @@ from penstock.protocol.messages import (
     IncrementalAlterConfigsResponse,
 )
 from penstock.testing import Cluster
+from waiting import wait_until
 
 StartNode = Callable[..., Cluster]
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
@@ -164,7 +164,7 @@ def test_a_properties_file(tmp_path: Path) -> None:
             wire.create_topic("t", partitions=-1)
             assert wire.produce("t", batch_of(b"x"), partition=2).error_code == 0
         process.send_signal(signal.SIGINT)
-        assert process.wait(20) == 0
+        assert process.wait(60) == 0
     assert "node.id=7" in (tmp_path / "data" / "meta.properties").read_text()
 
 
@@ -181,10 +181,7 @@ def test_retention_deletes_old_segments(wire: Wire, topic: str) -> None:
     for _ in range(12):
         wire.produce(topic, batch_of(os.urandom(200_000)))
     alter_topic(wire, topic, "retention.bytes", "1000000")
-    deadline_s = time.monotonic() + 10
-    while wire.fetch(topic, 0).error_code != ErrorCode.OFFSET_OUT_OF_RANGE:
-        assert time.monotonic() < deadline_s
-        time.sleep(0.1)
+    wait_until(lambda: wire.fetch(topic, 0).error_code == ErrorCode.OFFSET_OUT_OF_RANGE)
     assert wire.produce(topic, batch_of(b"x")).base_offset == 12
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from in_process import create, run, running_node
+from in_process import create, running_node
 from penstock.broker.context import RequestContext
 from penstock.broker.group_coordinator import GROUP_METADATA_TOPIC
 from penstock.broker.node import Broker
@@ -27,6 +27,7 @@ from penstock.protocol.messages import (
 )
 from penstock.storage.names import TopicPartition
 from several_replicas import Followed, commit_all, follow_all
+from virtual_time import run_virtually
 
 SUBSCRIPTION = b"\x00\x00\x00\x00\x00\x01\x00\x02t1\xff\xff\xff\xff"
 OK = ErrorCode.NONE
@@ -179,7 +180,7 @@ def test_a_commit_is_answered_and_read_when_followers_have_it(tmp_path: Path) ->
             assert isinstance(await settled(second), OffsetCommitResponse)
             assert offset_in(await stable) == 6
 
-    run(story())
+    run_virtually(story())
 
 
 @pytest.mark.parametrize("keeps", [False, True])
@@ -205,7 +206,7 @@ def test_what_was_not_committed_is_answered_not_coordinator(tmp_path: Path, keep
             await loaded(broker)
             assert fetched(broker) == (6 if keeps else 5)
 
-    run(story())
+    run_virtually(story())
 
 
 def test_a_new_coordinator_serves_when_what_it_loaded_is_committed(tmp_path: Path) -> None:
@@ -227,7 +228,7 @@ def test_a_new_coordinator_serves_when_what_it_loaded_is_committed(tmp_path: Pat
             await loaded(broker)
             assert fetched(broker) == 5
 
-    run(story())
+    run_virtually(story())
 
 
 def test_leadership_lost_while_loading_ends_the_load_and_a_new_one_begins(tmp_path: Path) -> None:
@@ -245,7 +246,7 @@ def test_leadership_lost_while_loading_ends_the_load_and_a_new_one_begins(tmp_pa
             await loaded(broker)
             assert fetched(broker) == -1
 
-    run(story())
+    run_virtually(story())
 
 
 def test_a_node_that_stood_still_tells_no_offsets_before_it_is_followed_again(tmp_path: Path) -> None:
@@ -271,7 +272,7 @@ def test_a_node_that_stood_still_tells_no_offsets_before_it_is_followed_again(tm
             session.fetched(broker.replication.now_ms())
             assert fetched(broker, require_stable=True) == 5
 
-    run(story())
+    run_virtually(story())
 
 
 def test_clients_wait_no_longer_than_the_timeout_but_the_record_counts(tmp_path: Path) -> None:
@@ -294,7 +295,7 @@ def test_clients_wait_no_longer_than_the_timeout_but_the_record_counts(tmp_path:
             partition.commit()
             assert isinstance(await third, OffsetCommitResponse)
 
-    run(story())
+    run_virtually(story())
 
 
 def test_an_assignment_is_given_when_followers_have_it(tmp_path: Path) -> None:
@@ -310,7 +311,7 @@ def test_an_assignment_is_given_when_followers_have_it(tmp_path: Path) -> None:
             assert isinstance(response, OffsetCommitResponse)
             assert response.topics[0].partitions[0].error_code == OK
 
-    run(story())
+    run_virtually(story())
 
 
 def test_who_joins_while_an_assignment_is_on_the_way_waits_in_line(tmp_path: Path) -> None:
@@ -339,7 +340,7 @@ def test_who_joins_while_an_assignment_is_on_the_way_waits_in_line(tmp_path: Pat
             await leaver
             assert broker.groups.describe_group("g", caller(5)).group_state == "PreparingRebalance"
 
-    run(story())
+    run_virtually(story())
 
 
 def leave(broker: Broker, member_id: str) -> object:
@@ -370,7 +371,7 @@ def test_members_go_on_at_the_next_coordinator(tmp_path: Path) -> None:
             assert broker.groups.heartbeat(heartbeat) is OK
             assert broker.groups.describe_group("g", caller(5)).group_state == "Stable"
 
-    run(story())
+    run_virtually(story())
 
 
 def test_a_static_member_that_comes_back_is_answered_whatever_becomes_of_the_coordinator(
@@ -401,7 +402,7 @@ def test_a_static_member_that_comes_back_is_answered_whatever_becomes_of_the_coo
             assert isinstance(lost, JoinGroupResponse)
             assert lost.error_code == ErrorCode.NOT_COORDINATOR
 
-    run(story())
+    run_virtually(story())
 
 
 def test_a_group_is_deleted_behind_the_commits_that_came_before(tmp_path: Path) -> None:
@@ -426,7 +427,7 @@ def test_a_group_is_deleted_behind_the_commits_that_came_before(tmp_path: Path) 
             assert isinstance(await settled(late), OffsetCommitResponse)
             assert fetched(broker) == 7
 
-    run(story())
+    run_virtually(story())
 
 
 def test_offsets_of_a_deleted_topic_go_with_the_commits_that_were_on_the_way(tmp_path: Path) -> None:
@@ -446,7 +447,7 @@ def test_offsets_of_a_deleted_topic_go_with_the_commits_that_were_on_the_way(tmp
             partition.commit()
             assert fetched(broker) == -1
 
-    run(story())
+    run_virtually(story())
 
 
 def test_a_log_that_was_opened_anew_is_loaded_anew(tmp_path: Path) -> None:
@@ -470,7 +471,7 @@ def test_a_log_that_was_opened_anew_is_loaded_anew(tmp_path: Path) -> None:
             assert isinstance(await now(commit(broker, 7)), OffsetCommitResponse)
             assert fetched(broker) == 7
 
-    run(story())
+    run_virtually(story())
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -535,4 +536,4 @@ def test_random_elections_lose_nothing_that_was_answered(tmp_path: Path, seed: i
         assert counts["answered"] > 20, counts
         assert counts["refused"] > 5, counts
 
-    run(story())
+    run_virtually(story())

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from broker_wire import batch_of, produce_request
-from in_process import create, run, running_node
+from in_process import create, running_node
 from penstock.broker.api import produce
 from penstock.broker.context import RequestContext
 from penstock.broker.node import Broker
@@ -29,6 +29,7 @@ from penstock.protocol.messages import (
 from penstock.protocol.records import decode_batch, decode_end_txn_marker
 from penstock.storage.verification import NOT_REQUIRED
 from several_replicas import Followed, commit_all, follow_all
+from virtual_time import run_virtually
 
 OK = ErrorCode.NONE
 AWAY = (
@@ -36,6 +37,7 @@ AWAY = (
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
 )
+
 Producer = tuple[int, int]
 
 
@@ -164,7 +166,7 @@ def test_markers_leave_when_the_decision_is_committed(tmp_path: Path) -> None:
             state.commit()
             assert state_of(broker) == "CompleteCommit"
 
-    run(story())
+    run_virtually(story())
 
 
 def test_a_node_that_stood_still_answers_nothing_from_memory(tmp_path: Path) -> None:
@@ -178,7 +180,7 @@ def test_a_node_that_stood_still_answers_nothing_from_memory(tmp_path: Path) -> 
             state.stand_still()
             assert await now(add(broker, producer)) == {("t1", 0): ErrorCode.NOT_COORDINATOR}
 
-    run(story())
+    run_virtually(story())
 
 
 def test_the_last_stable_offset_waits_for_the_marker_to_be_committed(tmp_path: Path) -> None:
@@ -193,7 +195,7 @@ def test_the_last_stable_offset_waits_for_the_marker_to_be_committed(tmp_path: P
             data.commit()
             assert data.replica.last_stable_offset == 2
 
-    run(story())
+    run_virtually(story())
 
 
 def test_partitions_added_at_once_wait_for_each_other(tmp_path: Path) -> None:
@@ -218,7 +220,7 @@ def test_partitions_added_at_once_wait_for_each_other(tmp_path: Path) -> None:
             await producer_of(ended)
             assert {data for data in range(3) if markers_in(Followed(broker, "t1", data))} == {0, 1, 2}
 
-    run(story())
+    run_virtually(story())
 
 
 def test_who_leads_a_partition_only_since_its_coordinator_was_asked_sends_the_producer_back(
@@ -257,7 +259,7 @@ def test_who_leads_a_partition_only_since_its_coordinator_was_asked_sends_the_pr
             codes = [each.error_code for each in response.responses[0].partition_responses]
             assert codes == [OK, ErrorCode.NOT_LEADER_OR_FOLLOWER]
 
-    run(story())
+    run_virtually(story())
 
 
 def test_the_next_transaction_waits_a_moment_for_the_end_of_the_last(tmp_path: Path) -> None:
@@ -293,7 +295,7 @@ def test_the_next_transaction_waits_a_moment_for_the_end_of_the_last(tmp_path: P
             state.lose(broker.transactions)
             assert await waiting == {("t1", 0): ErrorCode.NOT_COORDINATOR}
 
-    run(story())
+    run_virtually(story())
 
 
 @pytest.mark.parametrize("keeps", [False, True])
@@ -324,7 +326,7 @@ def test_a_decision_that_is_not_committed_counts_if_the_next_coordinator_has_it(
             await until(broker, TransactionState.COMPLETE_ABORT, state, data)
             assert [committed for _, committed, _ in markers_in(data)] == [False]
 
-    run(story())
+    run_virtually(story())
 
 
 def test_the_next_coordinator_aborts_what_has_timed_out(tmp_path: Path) -> None:
@@ -342,7 +344,7 @@ def test_the_next_coordinator_aborts_what_has_timed_out(tmp_path: Path) -> None:
             await until(broker, TransactionState.COMPLETE_ABORT, state, data)
             assert broker.transactions.counters().timed_out == 1
 
-    run(story())
+    run_virtually(story())
 
 
 def test_a_timeout_waits_for_records_that_are_on_the_way(tmp_path: Path) -> None:
@@ -365,7 +367,7 @@ def test_a_timeout_waits_for_records_that_are_on_the_way(tmp_path: Path) -> None
             await until(broker, TransactionState.COMPLETE_COMMIT, state, data)
             assert broker.transactions.counters().timed_out == 0
 
-    run(story())
+    run_virtually(story())
 
 
 def test_too_few_replicas_are_told_at_once(tmp_path: Path) -> None:
@@ -381,7 +383,7 @@ def test_too_few_replicas_are_told_at_once(tmp_path: Path) -> None:
             await replicate(state)
             await producer_of(waiting)
 
-    run(story())
+    run_virtually(story())
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -465,4 +467,4 @@ def test_random_elections_keep_decisions_and_epochs(tmp_path: Path, seed: int) -
         assert counts["ended"] > 10, counts
         assert counts["given"] > 5, counts
 
-    run(story())
+    run_virtually(story())

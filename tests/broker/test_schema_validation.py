@@ -6,7 +6,6 @@ import json
 import struct
 import subprocess
 import sys
-import time
 import urllib.request
 from collections.abc import Collection, Iterator
 from pathlib import Path
@@ -25,6 +24,7 @@ from penstock.protocol.records import Record
 from penstock.registry.api.server import RegistryServer
 from penstock.registry.client.errors import RegistryUnreachable
 from penstock.testing import Cluster
+from waiting import wait_until
 
 AVRO = json.dumps({"type": "record", "name": "Order", "fields": [{"name": "n", "type": "int"}]})
 
@@ -229,6 +229,14 @@ def test_a_strategy_that_is_none_is_refused(unaware: str) -> None:
         create(unaware, "odd", confluent_value_subject_name_strategy="Mine")
 
 
+def is_served(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=60) as response:
+            return response.status == 200
+    except OSError:
+        return False
+
+
 def test_a_node_with_a_registry_of_its_own_checks_with_it(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "penstock", "start", "--data-dir", str(tmp_path / "data")]
     command += ["--listen", "127.0.0.1:0", "--registry", "--registry-listen", "127.0.0.1:0"]
@@ -239,16 +247,10 @@ def test_a_node_with_a_registry_of_its_own_checks_with_it(tmp_path: Path) -> Non
         servers, url = said[0], said[1]
 
         create(servers, "own", confluent_value_schema_validation="true")
-        give_up_s = time.monotonic() + 20
-        while time.monotonic() < give_up_s:
-            try:
-                urllib.request.urlopen(f"{url}/subjects", timeout=5).read()
-                break
-            except OSError:
-                time.sleep(0.2)
+        wait_until(lambda: is_served(f"{url}/subjects"))
         good = serialized(url, "own")
         assert produce(servers, "own", good) == [""]
         assert produce(servers, "own", b"{}") != [""]
     finally:
         node.terminate()
-        node.wait(20)
+        node.wait(60)

@@ -14,6 +14,7 @@ from penstock.broker.dispatch import ApiStats, Dispatcher, Served
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.errors import ErrorCode
 from penstock.testing import Cluster
+from waiting import wait_until
 
 PRODUCE_VERSION = 8
 
@@ -65,8 +66,7 @@ def test_what_was_acknowledged_before_a_stop_is_there(start_node: Callable[..., 
     producers = [threading.Thread(target=produce, args=(n,)) for n in range(4)]
     for producer in producers:
         producer.start()
-    while len(acknowledged) < 50:
-        threading.Event().wait(0.01)
+    wait_until(lambda: len(acknowledged) >= 50)
     os.kill(node.pid, signal.SIGTERM)
     for producer in producers:
         producer.join()

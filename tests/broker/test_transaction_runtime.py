@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from functools import partial
 from pathlib import Path
 
@@ -38,6 +38,8 @@ from penstock.protocol.records import decode_batch, decode_batches, decode_end_t
 from penstock.storage.errors import StorageFailed
 from penstock.storage.log import Log
 from penstock.storage.verification import NOT_REQUIRED
+from virtual_time import run_virtually
+from waiting import until
 
 OK = ErrorCode.NONE
 LAST_EPOCH = 32_766
@@ -115,16 +117,8 @@ def state_of(broker: Broker, transactional_id: str) -> str:
     return broker.transactions.describe(transactional_id).transaction_state
 
 
-async def until(broker: Broker, transactional_id: str, state: TransactionState) -> None:
-    await eventually(lambda: state_of(broker, transactional_id) == state.value)
-
-
-async def eventually(condition: Callable[[], bool]) -> None:
-    for _ in range(1000):
-        if condition():
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError("it never came to be")
+async def until_state(broker: Broker, transactional_id: str, state: TransactionState) -> None:
+    await until(lambda: state_of(broker, transactional_id) == state.value)
 
 
 def replica_of(broker: Broker, topic: str, partition: int = 0) -> Replica:
@@ -190,7 +184,7 @@ def test_a_decision_survives_the_coordinator(tmp_path: Path) -> None:
 
     async def second() -> None:
         async with running_node(tmp_path) as broker:
-            await until(broker, "t", TransactionState.COMPLETE_COMMIT)
+            await until_state(broker, "t", TransactionState.COMPLETE_COMMIT)
             for topic, count in (("t1", 1), ("t2", 2)):
                 markers = markers_in(replica_of(broker, topic))
                 assert len(markers) == count, "those that have it get it again"
@@ -199,8 +193,8 @@ def test_a_decision_survives_the_coordinator(tmp_path: Path) -> None:
                 assert replica.last_stable_offset == replica.log.log_end_offset
             assert fetch_offset(broker, require_stable=True) == (5, OK)
 
-    run(first())
-    run(second())
+    run_virtually(first())
+    run_virtually(second())
 
 
 def test_pending_offsets_survive(tmp_path: Path) -> None:
@@ -224,9 +218,9 @@ def test_pending_offsets_survive(tmp_path: Path) -> None:
             assert state_of(broker, "t") == "CompleteCommit"
 
     producers: list[Producer] = []
-    run(first())
-    run(second())
-    run(third())
+    run_virtually(first())
+    run_virtually(second())
+    run_virtually(third())
 
 
 def test_a_transaction_times_out_after_a_restart_too(tmp_path: Path) -> None:
@@ -238,11 +232,11 @@ def test_a_transaction_times_out_after_a_restart_too(tmp_path: Path) -> None:
 
     async def second() -> None:
         async with running_node(tmp_path) as broker:
-            await until(broker, "t", TransactionState.COMPLETE_ABORT)
+            await until_state(broker, "t", TransactionState.COMPLETE_ABORT)
             assert [commit for commit, _, _ in markers_in(replica_of(broker, "t1"))] == [False]
 
-    run(first())
-    run(second())
+    run_virtually(first())
+    run_virtually(second())
 
 
 def test_requests_wait_while_transactions_are_loaded(tmp_path: Path) -> None:
@@ -268,7 +262,7 @@ def test_requests_wait_while_transactions_are_loaded(tmp_path: Path) -> None:
             listed = await transactions.list(ListTransactionsRequest())
             assert len(listed.transaction_states) == 20
 
-    run(story())
+    run_virtually(story())
 
 
 # -- failures --------------------------------------------------------------------------------------------
@@ -292,7 +286,7 @@ def test_a_decision_that_cannot_be_written_was_not_made(tmp_path: Path) -> None:
             assert (await end(broker, "t", producer)).error_code == OK
             assert state_of(broker, "t") == "CompleteCommit"
 
-    run(story())
+    run_virtually(story())
 
 
 def test_markers_are_tried_until_they_can_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -306,15 +300,14 @@ def test_markers_are_tried_until_they_can_be_written(tmp_path: Path, monkeypatch
             log = replica_of(broker, "t1").log
             log.failure = "no space left"
             assert (await end(broker, "t", producer, commit=False)).error_code == OK
-            await asyncio.sleep(0.05)
+            await until(lambda: broker.transactions.markers.retries > 1)
             assert state_of(broker, "t") == "PrepareAbort"
-            assert broker.transactions.markers.retries > 1
             log.failure = None
-            await until(broker, "t", TransactionState.COMPLETE_ABORT)
+            await until_state(broker, "t", TransactionState.COMPLETE_ABORT)
             assert len(markers_in(replica_of(broker, "t1"))) == 1
             assert broker.transactions.markers.pending == 0
 
-    run(story())
+    run_virtually(story())
 
 
 def test_a_completion_that_cannot_be_written_is_tried_again(tmp_path: Path) -> None:
@@ -329,12 +322,12 @@ def test_a_completion_that_cannot_be_written_is_tried_again(tmp_path: Path) -> N
             data.failure = "no space left"
             assert (await end(broker, "t", producer)).error_code == OK
             data.failure, state.failure = None, "no space left"
-            await eventually(lambda: broker.transactions.markers.pending == 0)
+            await until(lambda: broker.transactions.markers.pending == 0)
             assert state_of(broker, "t") == "PrepareCommit"
             state.failure = None
-            await until(broker, "t", TransactionState.COMPLETE_COMMIT)
+            await until_state(broker, "t", TransactionState.COMPLETE_COMMIT)
 
-    run(story())
+    run_virtually(story())
 
 
 def test_too_few_replicas_in_sync_for_a_decision(tmp_path: Path) -> None:
@@ -345,7 +338,7 @@ def test_too_few_replicas_in_sync_for_a_decision(tmp_path: Path) -> None:
             state_replica(broker, "t").isr_size = 0
             assert write(broker, "t", producer, "t1") is ErrorCode.COORDINATOR_NOT_AVAILABLE
 
-    run(story())
+    run_virtually(story())
 
 
 def test_a_partition_led_on_in_a_new_epoch_is_taken_over_anew(tmp_path: Path) -> None:
@@ -362,7 +355,7 @@ def test_a_partition_led_on_in_a_new_epoch_is_taken_over_anew(tmp_path: Path) ->
             [(_, _, coordinator_epoch)] = markers_in(replica_of(broker, "t1"))
             assert coordinator_epoch == replica.leader_epoch
 
-    run(story())
+    run_virtually(story())
 
 
 # -- power cuts ------------------------------------------------------------------------------------------
@@ -371,11 +364,12 @@ def test_a_partition_led_on_in_a_new_epoch_is_taken_over_anew(tmp_path: Path) ->
 def test_nobody_hears_of_a_decision_that_is_not_durable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    may_flush = threading.Event()
+    has_begun, may_flush = threading.Event(), threading.Event()
     flush = Log.flush
 
     def flush_when_allowed(log: Log) -> None:
-        assert may_flush.wait(20)
+        has_begun.set()
+        assert may_flush.wait(60)
         flush(log)
 
     async def story() -> None:
@@ -389,14 +383,15 @@ def test_nobody_hears_of_a_decision_that_is_not_durable(
             await broker.group_commit.flush(replica_of(broker, "t1").log)
             monkeypatch.setattr(Log, "flush", flush_when_allowed)
             assert (await end(broker, "t", producer)).error_code == OK
+            await until(has_begun.is_set)
             await asyncio.sleep(0.05)
             assert markers_in(replica_of(broker, "t1")) == []
             assert state_of(broker, "t") == "PrepareCommit"
             may_flush.set()
-            await until(broker, "t", TransactionState.COMPLETE_COMMIT)
+            await until_state(broker, "t", TransactionState.COMPLETE_COMMIT)
             assert len(markers_in(replica_of(broker, "t1"))) == 1
 
-    run(story())
+    run(story())  # in real time: its flush blocks a thread
 
 
 def test_markers_wait_out_a_disk_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -417,10 +412,10 @@ def test_markers_wait_out_a_disk_that_fails(tmp_path: Path, monkeypatch: pytest.
             await broker.group_commit.flush(replica_of(broker, "t1").log)
             monkeypatch.setattr(Log, "flush", flush_or_fail)
             assert (await end(broker, "t", producer)).error_code == OK
-            await until(broker, "t", TransactionState.COMPLETE_COMMIT)
+            await until_state(broker, "t", TransactionState.COMPLETE_COMMIT)
             assert {commit for commit, _, _ in markers_in(replica_of(broker, "t1"))} == {True}
 
-    run(story())
+    run_virtually(story())
 
 
 # -- used-up epochs ----------------------------------------------------------------------------------------
@@ -451,7 +446,7 @@ def test_a_producer_whose_epochs_are_used_up_goes_on_with_a_new_id(tmp_path: Pat
             assert write(broker, "t", again, "t1") is OK
             assert (await end(broker, "t", again)).error_code == OK
 
-    run(story())
+    run_virtually(story())
 
 
 def test_a_used_up_transaction_that_takes_too_long_is_aborted(tmp_path: Path) -> None:
@@ -460,12 +455,12 @@ def test_a_used_up_transaction_that_takes_too_long_is_aborted(tmp_path: Path) ->
             await prepare(broker, "t1")
             producer = use_up_epochs(broker, "t", await init(broker, "t", 50), 50)
             assert write(broker, "t", producer, "t1") is OK
-            await until(broker, "t", TransactionState.COMPLETE_ABORT)
+            await until_state(broker, "t", TransactionState.COMPLETE_ABORT)
             described = broker.transactions.describe("t")
             assert described.producer_id != producer[0]
             assert [commit for commit, _, _ in markers_in(replica_of(broker, "t1"))] == [False]
 
-    run(story())
+    run_virtually(story())
 
 
 # -- a cluster that has not been upgraded ------------------------------------------------------------------
@@ -495,7 +490,7 @@ def test_a_cluster_keeps_the_old_format_until_the_feature_is_finalized(tmp_path:
             await init(broker, "t")
             assert value_versions(state_replica(broker, "t")) == {0, 1}
 
-    run(story())
+    run_virtually(story())
 
 
 def test_figures(tmp_path: Path) -> None:
@@ -520,4 +515,4 @@ def test_figures(tmp_path: Path) -> None:
             assert samples["penstock_transaction_markers_written_total",] == 2
             assert samples["penstock_transactions_pending",] == 0
 
-    run(story())
+    run_virtually(story())

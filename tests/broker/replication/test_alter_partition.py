@@ -13,6 +13,8 @@ from penstock.broker.replication.leadership import IsrProposal
 from penstock.broker.replication.replicated_partition import ReplicatedPartition
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import AlterPartitionRequest, AlterPartitionResponse
+from virtual_time import run_virtually
+from waiting import until
 
 TOPIC = b"\x05" * 16
 
@@ -96,7 +98,7 @@ def run(controller_of: Callable[[], Controller], scenario: Callable[..., Awaitab
         await scenario(controller, manager, submit)
         await manager.close()
 
-    asyncio.run(start())
+    run_virtually(start())
 
 
 def test_what_gathers_while_a_request_is_under_way_goes_with_the_next() -> None:
@@ -164,8 +166,7 @@ def test_an_answer_that_cannot_be_read_is_asked_for_again() -> None:
     async def scenario(controller: Controller, manager: AlterPartitionManager, submit: Callable) -> None:  # type: ignore[type-arg]
         partition = Partition(0)
         submit(partition, proposal(1))
-        while not partition.told:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+        await until(lambda: partition.told)
         assert partition.told == [((1,), [1], 7, 4)]
         assert len(controller.requests) == 3
 
