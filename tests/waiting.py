@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Final
 
 LIMIT_S: Final = 60.0
-POLL_INTERVAL_S: Final = 0.005
+POLL_INTERVAL_S: Final = 0.02
 
 
 def wait_until(
@@ -24,7 +24,7 @@ def wait_until(
 
 
 async def until(
-    condition: Callable[[], object], timeout_s: float = LIMIT_S, poll_interval_s: float = POLL_INTERVAL_S
+    condition: Callable[[], object], timeout_s: float = LIMIT_S, poll_interval_s: float = 0.005
 ) -> None:
     """Let the event loop run until the condition holds. Raises AssertionError after the limit.
 

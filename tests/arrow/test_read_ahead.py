@@ -6,13 +6,7 @@ import time
 import pytest
 
 from penstock.arrow.read_ahead import read_ahead
-
-
-def eventually(holds):
-    deadline = time.monotonic() + 10
-    while not holds():
-        assert time.monotonic() < deadline, "it did not come true in time"
-        time.sleep(0.002)
+from waiting import wait_until
 
 
 class Source:
@@ -46,13 +40,13 @@ def test_it_works_while_the_caller_does_something_else_up_to_its_bound():
     ahead = read_ahead(source(), lambda item: 10, 35)
     assert next(ahead) == 0
     # four wait (30 bytes were not enough to stop it), and the next one is in its hand
-    eventually(lambda: source.given == 6)
+    wait_until(lambda: source.given == 6)
     time.sleep(0.05)
     assert source.given == 6
     assert next(ahead) == 1
-    eventually(lambda: source.given == 7)
+    wait_until(lambda: source.given == 7)
     ahead.close()
-    eventually(lambda: source.closed_by is not None)
+    wait_until(lambda: source.closed_by is not None)
     assert source.given <= 8
 
 
@@ -72,8 +66,8 @@ def test_a_caller_that_goes_away_ends_the_thread_even_when_it_waits():
     ahead = read_ahead(source(), lambda item: 1, 2)
     next(ahead)
     del ahead
-    eventually(lambda: source.closed_by is not None)
-    eventually(lambda: not source.closed_by.is_alive())
+    wait_until(lambda: source.closed_by is not None)
+    wait_until(lambda: not source.closed_by.is_alive())
 
 
 def test_nothing_runs_before_the_first_item_is_asked_for():

@@ -4,7 +4,6 @@ import logging
 import subprocess
 import sys
 import threading
-import time
 from datetime import UTC, datetime
 
 import duckdb
@@ -19,6 +18,7 @@ from penstock.arrow.batches import UndecodableRecord
 from penstock.arrow.loss import DataLoss
 from penstock.client.errors import ServerUnreachable, UnknownPartition
 from penstock.client.settings import ConfigError
+from waiting import wait_until
 
 
 def numbers(first, end):
@@ -238,10 +238,7 @@ def test_a_topic_made_again_is_not_read_in_the_others_place(servers, make_topic,
     produce(topic, numbers(0, 5))
     scan = penstock.read(topic, servers, properties={"default.api.timeout.ms": "3000"})
     admin.delete_topics([topic])[topic].result(30)
-    deadline = time.monotonic() + 10
-    while topic in admin.list_topics(timeout=5).topics:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_until(lambda: topic not in admin.list_topics(timeout=60).topics)
     from confluent_kafka.admin import NewTopic
 
     admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(30)
@@ -262,10 +259,7 @@ def test_a_stream_that_is_left_ends_its_threads(servers, make_topic, produce):
     assert reader.read_next_batch().num_rows
     assert ours()
     del reader
-    deadline = time.monotonic() + 10
-    while ours():
-        assert time.monotonic() < deadline, ours()
-        time.sleep(0.01)
+    wait_until(lambda: not ours())
 
 
 def test_importing_penstock_loads_no_arrow():

@@ -3,6 +3,7 @@
 import threading
 import time
 import uuid
+from dataclasses import replace
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -17,6 +18,7 @@ from penstock.client.producer import Producer, ProducerConfig
 from penstock.protocol.compression import Codec
 from penstock.protocol.records import Record, decode_batches, encode_batch
 from penstock.testing import Cluster as Node
+from waiting import wait_until
 
 # The records of these tests are from 1970.
 KEEP_OLD_RECORDS = {"retention.ms": "-1"}
@@ -91,13 +93,15 @@ def test_offsets_by_end_and_by_time(cluster, make_topic):
     assert offsets(1999) == {first: 3, second: NO_OFFSET}
 
 
-def test_what_does_not_exist_is_named_at_once(cluster):
-    started = time.monotonic()
+def test_what_does_not_exist_is_named_at_once(cluster, monkeypatch):
+    def ask_again(_pause_s):
+        raise AssertionError("the first answer says it")
+
+    monkeypatch.setattr(cluster, "policy", replace(cluster.policy, sleep=ask_again))
     with pytest.raises(UnknownPartition, match="topic 'nowhere' does not exist in the cluster at 127"):
         cluster.require_topics(["nowhere"])
     with pytest.raises(UnknownPartition, match="partition nowhere-3 does not exist"):
         list_offsets(cluster, {TopicPartition("nowhere", 3): LATEST})
-    assert time.monotonic() - started < 5
 
 
 @pytest.mark.parametrize("compression", Codec)
@@ -145,9 +149,8 @@ def test_a_topic_made_again_is_not_read_in_place_of_the_old_one(cluster, make_to
 def test_many_batches_arrive_in_order(cluster, make_topic, acks):
     topic = make_topic()
     produce(cluster, topic, *(batch(numbered(i, 7)) for i in range(0, 700, 7)), acks=acks)
-    deadline = time.monotonic() + 5
-    while list_offsets(cluster, {TopicPartition(topic, 0): LATEST})[TopicPartition(topic, 0)].offset < 700:
-        assert time.monotonic() < deadline, "acks=0 arrives soon, if not at once"
+    tp = TopicPartition(topic, 0)
+    wait_until(lambda: list_offsets(cluster, {tp: LATEST})[tp].offset >= 700)  # acks=0 arrives later
     found = fetch(cluster, PartitionRange(topic, 0, 0, 700))
     assert [value for _, _, value in found] == numbered(0, 700)
 
@@ -194,7 +197,7 @@ def test_a_node_killed_while_producing_gets_every_record_once_and_in_order():
 
             def kill_twice():
                 for _ in range(2):
-                    sent.wait(10)
+                    sent.wait(60)
                     sent.clear()
                     node.kill()
                     node.start()

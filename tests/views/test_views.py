@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import Producer
@@ -27,6 +27,7 @@ from penstock.views import (
     Views,
     ViewsClosed,
 )
+from waiting import wait_until
 
 
 @pytest.fixture
@@ -50,15 +51,8 @@ def runner(servers: str, name: str) -> Runner:
 @pytest.fixture
 def views(servers: str, runner: Runner) -> Iterator[Views]:
     with Views(runner.topology, bootstrap_servers=servers) as made:
-        made.wait_until_ready(20)
+        made.wait_until_ready(60)
         yield made
-
-
-def eventually(holds: Callable[[], bool], timeout_s: float = 10) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not holds():
-        assert time.monotonic() < deadline, "it did not come about in time"
-        time.sleep(0.01)
 
 
 WORDS = [(b"ann", "x", 1), (b"bob", "x", 4), (b"ann", "y", 14), (b"cat", "z", 15), (b"bob", "x", 26)]
@@ -72,7 +66,7 @@ def test_every_kind_of_store_answers_as_the_application_does(runner: Runner, vie
     runner.process(f"{name}-in", WORDS)
 
     counts = views.store("counts")
-    eventually(lambda: counts.get("cat") == 1)
+    wait_until(lambda: counts.get("cat") == 1)
     assert {key: counts.get(key) for key in ("ann", "bob", "cat", "dan")} == {
         "ann": 2,
         "bob": 2,
@@ -113,7 +107,7 @@ def test_only_what_is_committed_is_shown_and_all_of_it_at_once(
     counts = views.store("counts")
     topic = f"{name}-in"
     runner.process(topic, [(b"ann", "x", 1)])
-    eventually(lambda: counts.get("ann") == 1)
+    wait_until(lambda: counts.get("ann") == 1)
     runner.process(topic, [(b"ann", "x", 2), (b"bob", "x", 2)], end="abort")
     runner.forget()
     before = counts.position
@@ -121,7 +115,7 @@ def test_only_what_is_committed_is_shown_and_all_of_it_at_once(
     time.sleep(0.4)
     assert (counts.get("ann"), counts.get("bob"), counts.get("cat")) == (1, None, None)
     runner.producer.commit_transaction(30)
-    eventually(lambda: counts.get("cat") == 1)
+    wait_until(lambda: counts.get("cat") == 1)
     assert counts.get("ann") == 1  # its task began anew
     assert counts.lookup("ann").value.timestamp_ms == 3
     assert counts.get("bob") is None
@@ -132,12 +126,12 @@ def test_only_what_is_committed_is_shown_and_all_of_it_at_once(
 def test_a_tombstone_takes_the_key_away(runner: Runner, views: Views, name: str, servers: str) -> None:
     counts = views.store("counts")
     runner.process(f"{name}-in", [(b"ann", "x", 1), (b"bob", "x", 1)])
-    eventually(lambda: counts.get("ann") == 1 and counts.get("bob") == 1)
+    wait_until(lambda: counts.get("ann") == 1 and counts.get("bob") == 1)
     [at] = counts.lookup("ann").position.offsets
     producer = Producer({"bootstrap.servers": servers})
     producer.produce(at.topic, None, b"ann", at.partition)
     producer.flush(30)
-    eventually(lambda: counts.get("ann") is None)
+    wait_until(lambda: counts.get("ann") is None)
     assert [e.key for e in counts.all()] == ["bob"]
 
 
@@ -162,7 +156,7 @@ def test_a_transaction_of_many_fetches_is_applied_in_one_step(servers: str, name
 
     small = {"max.partition.fetch.bytes": "16384", "fetch.max.bytes": "16384"}
     with Views(runner.topology, bootstrap_servers=servers, properties=small) as views:
-        views.wait_until_ready(20)
+        views.wait_until_ready(60)
         rows = views.store("rows")
         seen: set[frozenset[int]] = set()
         ended = threading.Event()
@@ -180,7 +174,7 @@ def test_a_transaction_of_many_fetches_is_applied_in_one_step(servers: str, name
         reader.start()
         for generation in range(4):
             publish(generation)
-        eventually(lambda: rows.get(f"{3_999:06}" + "k" * 60) == 3)
+        wait_until(lambda: rows.get(f"{3_999:06}" + "k" * 60) == 3)
         ended.set()
         reader.join()
         assert seen <= {frozenset(), *(frozenset([n]) for n in range(4))}
@@ -193,9 +187,9 @@ def test_a_view_that_starts_later_reads_everything_again(
     for at in range(5):
         runner.process(f"{name}-in", [(b"k%d" % n, "x", at + 1) for n in range(300)])
     counts = views.store("counts")
-    eventually(lambda: counts.get("k299") == 5)
+    wait_until(lambda: counts.get("k299") == 5)
     with Views(runner.topology, bootstrap_servers=servers) as second:
-        second.wait_until_ready(20)
+        second.wait_until_ready(60)
         again = second.store("counts")
         assert list(again.all()) == list(counts.all())
         assert len(list(again.all())) == 300
@@ -206,14 +200,14 @@ def test_a_view_that_starts_later_reads_everything_again(
 def test_a_reader_may_ask_for_the_position_of_an_answer(runner: Runner, views: Views, name: str) -> None:
     counts = views.store("counts")
     runner.process(f"{name}-in", [(b"ann", "x", 1)])
-    eventually(lambda: counts.get("ann") == 1)
+    wait_until(lambda: counts.get("ann") == 1)
     [(tp, offset)] = counts.lookup("ann").position.offsets.items()
     later = Position({tp: offset + 1})
     with pytest.raises(PositionNotReached, match="did not reach"):
         counts.get("ann", at_least=later, timeout_s=0.2)
     timer = threading.Timer(0.3, lambda: runner.process(f"{name}-in", [(b"ann", "x", 2)]))
     timer.start()
-    assert counts.get("ann", at_least=later, timeout_s=10) == 2
+    assert counts.get("ann", at_least=later, timeout_s=60) == 2
     assert counts.lookup("ann").position.covers(later)
 
 
@@ -228,7 +222,7 @@ def test_a_writer_reads_the_results_of_what_he_wrote(runner: Runner, views: View
     with pytest.raises(PositionNotReached):
         counts.get("ann", at_least=wanted, timeout_s=0.3)
     threading.Timer(0.2, lambda: runner.producer.commit_transaction(30)).start()
-    assert counts.get("ann", at_least=wanted, timeout_s=10) == 1
+    assert counts.get("ann", at_least=wanted, timeout_s=60) == 1
     with pytest.raises(InvalidQuery, match="does not depend on topic other"):
         counts.get("ann", at_least=Position.of_record("other", 0, 1))
 
@@ -239,17 +233,17 @@ def test_a_position_goes_through_repartition_topics(servers: str, name: str) -> 
     runner.create_topics()
     [repartition] = (name for name in runner.counts if name.endswith("-repartition"))
     with Views(runner.topology, bootstrap_servers=servers) as views:
-        views.wait_until_ready(20)
+        views.wait_until_ready(60)
         sums = views.store("sums")
         [(partition, end)] = runner.write(topic, [(b"ann", "x", 1)]).items()
         sent = runner.process(topic, [(b"ann", "x", 1)], read_until={(topic, partition): end})
         wanted = Position.of_record(topic, partition, end - 1)
-        assert views.store("counts").get("ann", at_least=wanted, timeout_s=10) == 1
+        assert views.store("counts").get("ann", at_least=wanted, timeout_s=60) == 1
         with pytest.raises(PositionNotReached):
             sums.get("a", at_least=wanted, timeout_s=0.3)  # its half is still in the repartition topic
         rows = [(key, value, timestamp_ms) for _, key, value, timestamp_ms in sent]
         runner.process(repartition, rows, read_until={(repartition, 0): 10})
-        assert sums.get("a", at_least=wanted, timeout_s=10) == 1
+        assert sums.get("a", at_least=wanted, timeout_s=60) == 1
 
 
 def test_tables_without_changelogs_are_read_from_their_topics(servers: str, name: str) -> None:
@@ -266,7 +260,7 @@ def test_tables_without_changelogs_are_read_from_their_topics(servers: str, name
         crc.produce(f"{name}-{store}", None, b"7")
     crc.flush(30)
     with Views(runner.topology, bootstrap_servers=servers) as views:
-        views.wait_until_ready(20)
+        views.wait_until_ready(60)
         for store in ("plain", "everywhere"):
             rows = views.store(store)
             assert rows.get("7") is None
@@ -281,10 +275,10 @@ def test_versions_are_kept_as_long_as_the_history(servers: str, name: str) -> No
     runner = Runner(servers, app, {f"{name}-in": 1})
     runner.create_topics()
     with Views(runner.topology, bootstrap_servers=servers) as views:
-        views.wait_until_ready(20)
+        views.wait_until_ready(60)
         rows = views.store("rows")
         runner.process(f"{name}-in", [(b"a", "one", 10), (b"a", "two", 50), (b"a", "early", 5)])
-        eventually(lambda: rows.get("a") == "two")
+        wait_until(lambda: rows.get("a") == "two")
         assert rows.get("a", as_of_ms=20) == "one"
         assert [(e.value, e.timestamp_ms, e.valid_to_ms) for e in rows.fetch("a")] == [
             ("two", 50, None),
@@ -292,25 +286,25 @@ def test_versions_are_kept_as_long_as_the_history(servers: str, name: str) -> No
             ("early", 5, 10),
         ]
         runner.process(f"{name}-in", [(b"a", "three", 500)])
-        eventually(lambda: rows.get("a") == "three")
+        wait_until(lambda: rows.get("a") == "three")
         assert [e.value for e in rows.fetch("a")] == ["three", "two"]  # two was valid 100 ms ago
 
 
 def test_a_topic_that_is_made_again_is_read_anew(runner: Runner, views: Views, name: str) -> None:
     counts = views.store("counts")
     runner.process(f"{name}-in", [(b"ann", "x", 1), (b"bob", "x", 1), (b"cat", "x", 1)])
-    eventually(lambda: counts.get("ann") == 1)
+    wait_until(lambda: counts.get("ann") == 1)
     topic = runner.topology.changelog_topic("counts")
     runner.admin.delete_topics([topic])[topic].result(30)
-    eventually(lambda: not views.replica(TopicPartition(topic, 0)).is_ready)
+    wait_until(lambda: not views.replica(TopicPartition(topic, 0)).is_ready)
     with pytest.raises(StoreRestoring):
         counts.get("ann", timeout_s=0.1)
     runner.forget()
     time.sleep(0.3)
     runner.create_topic(topic, 2)
     runner.process(f"{name}-in", [(b"ann", "x", 1)])
-    eventually(lambda: counts.approximate_count() == 1)
-    assert counts.get("ann", timeout_s=10) == 1
+    wait_until(lambda: counts.approximate_count() == 1)
+    assert counts.get("ann", timeout_s=60) == 1
     assert counts.get("bob") is None
 
 
@@ -321,7 +315,7 @@ def test_a_view_outlives_a_node_that_is_killed(name: str) -> None:
         runner.create_topics()
         runner.process(f"{name}-in", [(b"k%d" % n, "x", 1) for n in range(50)])
         with Views(runner.topology, bootstrap_servers=cluster.bootstrap_servers) as views:
-            views.wait_until_ready(20)
+            views.wait_until_ready(60)
             counts = views.store("counts")
             at = {number: kept.records for number, kept in views.held(counts.store).items()}
             cluster.kill()
@@ -329,7 +323,7 @@ def test_a_view_outlives_a_node_that_is_killed(name: str) -> None:
             assert counts.get("k7", timeout_s=0) == 1
             cluster.restart()
             runner.process(f"{name}-in", [(b"k7", "x", 2)])
-            eventually(lambda: counts.get("k7", timeout_s=0) == 2)
+            wait_until(lambda: counts.get("k7", timeout_s=0) == 2)
             taken = {number: kept.records for number, kept in views.held(counts.store).items()}
             assert sum(taken.values()) == sum(at.values()) + 1  # nothing was read again
 
@@ -342,7 +336,7 @@ def test_a_view_may_start_before_the_application_has_made_its_topics(servers: st
             counts.get("ann", timeout_s=0.2)
         runner.create_topics()
         runner.process(f"{name}-in", [(b"ann", "x", 1)])
-        eventually(lambda: counts.get("ann", timeout_s=20) == 1)
+        wait_until(lambda: counts.get("ann", timeout_s=60) == 1)
         with pytest.raises(UnknownStore, match="not viewed here"):
             views.store("windows")
 
@@ -374,7 +368,7 @@ def test_errors_name_what_was_found(servers: str, name: str) -> None:
 def test_a_cluster_that_is_away_is_named(name: str) -> None:
     nowhere = counting_app(name, f"{name}-in").topology()
     with Views(nowhere, bootstrap_servers="127.0.0.1:9", properties={"retry.backoff.ms": "10"}) as views:
-        eventually(lambda: views.trouble is not None)
+        wait_until(lambda: views.trouble is not None)
         with pytest.raises(StoreRestoring, match="no server of the cluster can be reached"):
             views.store("counts").get("ann", timeout_s=0.1)
 
@@ -382,7 +376,7 @@ def test_a_cluster_that_is_away_is_named(name: str) -> None:
 def test_a_process_may_keep_some_partitions(runner: Runner, name: str, servers: str) -> None:
     runner.process(f"{name}-in", [(b"k%d" % n, "x", 1) for n in range(20)])
     with Views(runner.topology, bootstrap_servers=servers, choice=lambda topic, count: [0]) as views:
-        views.wait_until_ready(20)
+        views.wait_until_ready(60)
         counts = views.store("counts")
         [here] = counts.position.offsets
         found = 0
@@ -395,6 +389,6 @@ def test_a_process_may_keep_some_partitions(runner: Runner, name: str, servers: 
         assert found == counts.approximate_count()
         assert 0 < found < 20
         views.choose(lambda topic, count: [1])
-        eventually(lambda: counts.position.offsets.keys() == {(f"{name}-counts-changelog", 1)})
-        views.wait_until_ready(20)
+        wait_until(lambda: counts.position.offsets.keys() == {(f"{name}-counts-changelog", 1)})
+        views.wait_until_ready(60)
         assert counts.approximate_count() == 20 - found

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import time
 import uuid
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,15 +12,9 @@ from views_cluster import Runner, counting_app
 from kafka_node import KafkaNode
 from penstock.views import Position, PositionNotReached
 from penstock.views.server import ViewServer
+from waiting import wait_until
 
 KEYS = [f"k{n:02}" for n in range(40)]
-
-
-def eventually(holds: Callable[[], bool], timeout_s: float = 30) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not holds():
-        assert time.monotonic() < deadline, "it did not come about in time"
-        time.sleep(0.05)
 
 
 @pytest.mark.long
@@ -51,7 +43,7 @@ def test_two_nodes_on_apache_kafka(kafka_libs: Path, tmp_path: Path) -> None:
             server.start()
         try:
             ends = sorted(server.endpoint for server in servers)
-            eventually(
+            wait_until(
                 lambda: all(
                     ask(end, "/health").body["members"] == ends and ask(end, "/health/ready").status == 200
                     for end in ends
@@ -71,7 +63,7 @@ def test_two_nodes_on_apache_kafka(kafka_libs: Path, tmp_path: Path) -> None:
                 assert found.body["value"] == 1
             servers.pop().close()
             [left] = [server.endpoint for server in servers]
-            eventually(lambda: ask(left, "/health").body["members"] == [left])
+            wait_until(lambda: ask(left, "/health").body["members"] == [left])
             assert {ask_key(left, "counts", key, timeout_ms=30_000).body["value"] for key in KEYS} == {1}
         finally:
             for server in servers:
