@@ -1,6 +1,5 @@
 """Publishing a batch of made-up records in a process of its own, to be killed there; what became of it."""
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from confluent_kafka import Consumer
@@ -15,6 +14,7 @@ from penstock.protocol.records import Record, encode_batch
 from penstock.spark.sink.encoding import EncodedBatch
 from penstock.spark.sink.publisher import Content, Outcome, Publication, Publisher
 from to_the_end import TO_THE_END
+from waiting import wait_until
 
 TOPICS = ("out-a", "out-b")
 PARTITIONS = 2
@@ -108,10 +108,3 @@ def nothing_is_open(cluster: Cluster, topics: Iterable[str] = TOPICS, partitions
     stable = list_offsets(cluster, asked, IsolationLevel.READ_COMMITTED)
     ends = list_offsets(cluster, asked)
     return {tp: found.offset for tp, found in stable.items()} == {tp: e.offset for tp, e in ends.items()}
-
-
-def wait_until(condition: Callable[[], bool], within_s: float = 20) -> None:
-    deadline = time.monotonic() + within_s
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come true in time"
-        time.sleep(0.02)

@@ -14,6 +14,7 @@ from streams_node import Node
 from penstock.spark.hosting import Host, HostStopped, Standing
 from penstock.streams import App, long, string, tumbling
 from penstock.testing import Cluster
+from waiting import wait_until
 
 TIMEOUT_S = 60
 OWN_TOPIC = "commands"
@@ -81,13 +82,6 @@ def checked(value: str) -> str:
     return value
 
 
-def eventually(holds: Callable[[], bool]) -> None:
-    give_up_s = time.monotonic() + TIMEOUT_S
-    while not holds():
-        assert time.monotonic() < give_up_s, "it did not come true"
-        time.sleep(0.1)
-
-
 def records(topic: str, *values: str) -> list[tuple[str, bytes, bytes, int]]:
     return [(topic, b"k%d" % (n % 3), value.encode(), 1000 + n) for n, value in enumerate(values)]
 
@@ -112,22 +106,22 @@ def test_members_come_while_others_run_and_go_on_after_a_restart(
     host = hosted()
     host.add("kept", filtering("a", "a-kept").topology())
     host.add("counts", counting("a", "a-counts").topology())
-    eventually(
+    wait_until(
         lambda: sorted(values(node, "a-kept")) == ["one", "two"] and counts(node, "a-counts") == [1] * 3
     )
     host.add("late", counting("a", "a-late").topology())
-    eventually(lambda: counts(node, "a-late") == [1] * 3)
+    wait_until(lambda: counts(node, "a-late") == [1] * 3)
     kept = host.activity()["kept"]
     assert (kept.read, kept.written) == ({"a": 3}, {"a-kept": 2})
     host.close()
     node.write(records("a", "three", "drop", "four"))
     again = hosted()
-    eventually(lambda: sorted(values(node, "a-kept")) == ["four", "one", "three", "two"])
-    eventually(lambda: counts(node, "a-counts") == counts(node, "a-late") == [1, 1, 1, 2, 2, 2])
+    wait_until(lambda: sorted(values(node, "a-kept")) == ["four", "one", "three", "two"])
+    wait_until(lambda: counts(node, "a-counts") == counts(node, "a-late") == [1, 1, 1, 2, 2, 2])
     assert {name: state.standing for name, state in again.states().items()} == dict.fromkeys(
         ("kept", "counts", "late"), Standing.RUNNING
     )
-    eventually(lambda: [node.lag(f"of-{sink}", "a") for sink in ("a-kept", "a-counts", "a-late")] == [0] * 3)
+    wait_until(lambda: [node.lag(f"of-{sink}", "a") for sink in ("a-kept", "a-counts", "a-late")] == [0] * 3)
 
 
 def let_old_records_go(node: Node) -> None:
@@ -137,7 +131,7 @@ def let_old_records_go(node: Node) -> None:
     admin.create_topics([NewTopic(topic, 1, 1, config=config)])[topic].result(30)
     for _ in range(2):
         node.write([(topic, b"k", b"", 1_000)])
-        eventually(lambda: not node.messages(topic))
+        wait_until(lambda: not node.messages(topic))
 
 
 @pytest.mark.long
@@ -148,12 +142,12 @@ def test_without_its_checkpoint_it_sends_no_window_again_however_old(
     node.write([("w", b"k", b"", 1_000), ("w", b"k", b"", 1_500), ("w", b"k", b"", 5_000)])
     host = hosted()
     host.add("closed", closing("w", "w-closed").topology())
-    eventually(lambda: counts(node, "w-closed") == [2])
+    wait_until(lambda: counts(node, "w-closed") == [2])
     host.close()
     let_old_records_go(node)
     hosted(checkpoint=tmp_path / "another").add("closed", closing("w", "w-closed").topology())
     node.write([("w", b"k", b"", 1_200), ("w", b"k", b"", 9_000)])
-    eventually(lambda: len(counts(node, "w-closed")) > 1)
+    wait_until(lambda: len(counts(node, "w-closed")) > 1)
     assert counts(node, "w-closed") == [1, 2]
 
 
@@ -165,19 +159,19 @@ def test_one_that_fails_stands_still_and_leaves_nothing_out_when_it_tries_again(
     host.add("fails", refusing("b", "b-fails").topology())
     host.add("goes", counting("b", "b-goes").topology())
     node.write(records("b", "x", "y"))
-    eventually(lambda: values(node, "b-fails") == ["x", "y"])
+    wait_until(lambda: values(node, "b-fails") == ["x", "y"])
     node.write(records("b", "z", "bad", "x"))
-    eventually(lambda: host.states()["fails"].standing is Standing.FAILED)
+    wait_until(lambda: host.states()["fails"].standing is Standing.FAILED)
     error, [trouble] = host.states()["fails"].error, host.states()["fails"].troubles
     assert (trouble.error, host.trouble) == (error, None), "it is nobody else's"
     assert error.startswith("RecordFailed: ")
     assert "ValueError: found a bad value" in error
-    eventually(lambda: len(counts(node, "b-goes")) == 5)
+    wait_until(lambda: len(counts(node, "b-goes")) == 5)
     assert values(node, "b-fails") == ["x", "y"]
     node.write(records("b", "last"))
-    eventually(lambda: len(counts(node, "b-goes")) == 6)
+    wait_until(lambda: len(counts(node, "b-goes")) == 6)
     host.add("fails", filtering("b", "b-fails").topology())
-    eventually(lambda: values(node, "b-fails") == ["x", "y", "z", "bad", "x", "last"])
+    wait_until(lambda: values(node, "b-fails") == ["x", "y", "z", "bad", "x", "last"])
     assert host.states()["goes"].standing is Standing.RUNNING
 
 
@@ -187,22 +181,22 @@ def test_pause_resume_and_remove(node: Node, hosted: Callable[..., Host]) -> Non
     host.add("counts", counting("c", "c-counts").topology())
     host.add("others", counting("c", "c-others").topology())
     node.write(records("c", "x", "y", "z"))
-    eventually(lambda: counts(node, "c-counts") == counts(node, "c-others") == [1, 1, 1])
+    wait_until(lambda: counts(node, "c-counts") == counts(node, "c-others") == [1, 1, 1])
     host.pause("counts")
     host.wait_until_read()
     node.write(records("c", "x", "y", "z"))
-    eventually(lambda: counts(node, "c-others") == [1, 1, 1, 2, 2, 2])
+    wait_until(lambda: counts(node, "c-others") == [1, 1, 1, 2, 2, 2])
     assert counts(node, "c-counts") == [1, 1, 1]
     host.resume("counts")
-    eventually(lambda: counts(node, "c-counts") == [1, 1, 1, 2, 2, 2])
+    wait_until(lambda: counts(node, "c-counts") == [1, 1, 1, 2, 2, 2])
     changelog = "of-c-counts-counts-changelog"
     assert changelog in topics(node)
     host.remove("counts")
-    eventually(lambda: changelog not in topics(node))
+    wait_until(lambda: changelog not in topics(node))
     assert "of-c-others-counts-changelog" in topics(node)
     # One of the same name begins anew: nothing is left of the state.
     host.add("counts", counting("c", "c-counts").topology())
-    eventually(lambda: counts(node, "c-counts")[-3:] == [2, 2, 2] and len(counts(node, "c-counts")) == 12)
+    wait_until(lambda: counts(node, "c-counts")[-3:] == [2, 2, 2] and len(counts(node, "c-counts")) == 12)
     assert set(host.states()) == {"counts", "others"}
 
 
@@ -213,14 +207,14 @@ def test_nothing_is_written_for_one_that_is_gone_and_one_of_its_name_begins_anew
     host = hosted()
     host.add("counts", counting("e", "e-counts").topology())
     node.write(records("e", *["x"] * 3000))
-    eventually(lambda: len(counts(node, "e-counts")) > 0)
+    wait_until(lambda: len(counts(node, "e-counts")) > 0)
     host.remove("counts")
     assert host.wait_until_gone(TIMEOUT_S) == ()
     written = len(counts(node, "e-counts"))
     node.write(records("e", "x"))
     host.add("counts", counting("e", "e-counts").topology())  # waits until the first one's topics are gone
-    eventually(lambda: counts(node, "e-counts")[-1:] != [])
-    eventually(lambda: len(counts(node, "e-counts")) == written + 3001)
+    wait_until(lambda: counts(node, "e-counts")[-1:] != [])
+    wait_until(lambda: len(counts(node, "e-counts")) == written + 3001)
     assert len(list((tmp_path / "checkpoint" / "penstock" / "members").iterdir())) == 1
     host.close()
     assert host.wait_until_gone(0) == ()
@@ -235,11 +229,11 @@ def test_the_host_that_started_last_goes_on_and_the_other_stops(
     first = hosted()
     first.add("counts", counting("d", "d-counts").topology())
     node.write(records("d", "x", "y", "z"))
-    eventually(lambda: counts(node, "d-counts") == [1, 1, 1])
+    wait_until(lambda: counts(node, "d-counts") == [1, 1, 1])
     second = hosted(checkpoint=tmp_path / "other")
     second.add("counts", counting("d", "d-counts").topology())
     node.write(records("d", "x", "y", "z"))
-    eventually(lambda: counts(node, "d-counts") == [1, 1, 1, 2, 2, 2])
-    eventually(lambda: "RunFenced" in str(first.trouble))
+    wait_until(lambda: counts(node, "d-counts") == [1, 1, 1, 2, 2, 2])
+    wait_until(lambda: "RunFenced" in str(first.trouble))
     with pytest.raises(HostStopped, match="was replaced by a later one"):
         first.pause("counts")

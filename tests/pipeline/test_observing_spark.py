@@ -35,7 +35,7 @@ def scraped(port, query):
 
 def scraped_when(port, query, key, value):
     """Spark reports in a thread of its own."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while (found := scraped(port, query)).get(key) != value:
         assert time.monotonic() < deadline, f"{key} is {found.get(key)}, not {value}"
         time.sleep(0.02)
@@ -134,7 +134,7 @@ def test_watchers_are_told_beside_the_metrics(session, start, make_topic, produc
         assert watch.port is None
         query = start(name, lambda batch, batch_id: batch.count(), subscribe=topic)
         query.processAllAvailable()
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while ("idled", query.id) not in told and time.monotonic() < deadline:
             time.sleep(0.02)
         query.stop()

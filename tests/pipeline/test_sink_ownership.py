@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
-from sink_publishing import committed_values, connect, nothing_is_open, wait_until
+from sink_publishing import committed_values, connect, nothing_is_open
 
 from penstock.client.cluster import Cluster
 from penstock.client.groups import CommittedOffset, ConsumerGroup
@@ -21,6 +21,7 @@ from penstock.spark.sink.encoding import EncodedBatch
 from penstock.spark.sink.marker import MarkerDamaged
 from penstock.spark.sink.ownership import CheckpointOutdated, Driver, Entry, Ownership, RunFenced
 from penstock.spark.sink.publisher import Content, Outcome, Publication, Publisher
+from waiting import wait_until
 
 TIMEOUT_MS = 60_000
 

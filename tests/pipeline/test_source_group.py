@@ -32,9 +32,9 @@ def follow(servers, group):
     """Followers of one group, closed in the end."""
     made = []
 
-    def make(recommit_ms=TEN_MINUTES_MS, **properties):
+    def make(clock=time.monotonic, **properties):
         given = {"bootstrap.servers": servers} | properties
-        follower = GroupFollower(ClientConfig.from_properties(given), group, recommit_ms)
+        follower = GroupFollower(ClientConfig.from_properties(given), group, TEN_MINUTES_MS, clock)
         made.append(follower)
         return follower
 
@@ -61,7 +61,7 @@ def member(servers, group, request):
         )
         made.append(consumer)
         consumer.subscribe([topic])
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while not consumer.assignment():
             consumer.poll(0.05)
             assert time.monotonic() < deadline, "the member got no partitions"
@@ -166,36 +166,36 @@ def test_a_group_with_members_is_refused_while_running(follow, member, make_topi
 def test_idle_offsets_are_committed_again_when_they_are_due(follow, committed, make_topic, admin, group):
     """Seen by somebody else's commit, which the next one undoes."""
     topic = make_topic()
-    follower = follow(recommit_ms=300)
+    now_s = [1000.0]
+    follower = follow(clock=lambda: now_s[0])
     follower.open()
     bring(follower, at(topic, 5))
     moved = ConsumerGroupTopicPartitions(group, [KafkaPartition(topic, 0, 2)])
     admin.alter_consumer_group_offsets([moved])[group].result(30)
     bring(follower, at(topic, 5))
     assert committed() == {0: 2}, "asked for again within the interval: not even looked at"
-    time.sleep(0.4)
+    now_s[0] += TEN_MINUTES_MS / 1000
     bring(follower, at(topic, 5))
     assert committed() == {0: 5}
 
 
 def test_an_open_transaction_is_waited_for_and_delays_nobody(follow, committed, make_topic, servers, group):
+    """`completed` and `pause` return while it is open: it lasts until the test ends it."""
     topic = make_topic()
     follower = follow()
     follower.open()
     bring(follower, at(topic, 1))
-    producer = Producer({"bootstrap.servers": servers, "transactional.id": uuid.uuid4().hex})
+    lasting = {"transactional.id": uuid.uuid4().hex, "transaction.timeout.ms": 900_000}
+    producer = Producer({"bootstrap.servers": servers} | lasting)
     producer.init_transactions(30)
     producer.begin_transaction()
     bystander = Consumer({"bootstrap.servers": servers, "group.id": group})
     producer.send_offsets_to_transaction(
         [KafkaPartition(topic, 0, 7)], bystander.consumer_group_metadata(), 30
     )
-    started = time.monotonic()
     follower.completed(at(topic, 2))
-    assert time.monotonic() - started < 0.1
     assert not follower.settle(0.5)
     follower.pause()
-    assert time.monotonic() - started < 2, "one attempt, not the transaction, is waited for"
     follower.completed(at(topic, 2))
     ending = threading.Timer(0.3, producer.abort_transaction, args=[30])
     ending.start()

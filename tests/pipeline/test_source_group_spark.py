@@ -98,7 +98,7 @@ def test_the_group_is_level_when_a_running_query_goes_idle(start, make_topic, pr
     query = start(collect, subscribe=topic, trigger={"processingTime": "0 seconds"})
     for end in (5, 12, 30):
         produce(topic, numbers(len(rows), end))
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while len(rows) < end:
             assert time.monotonic() < deadline
             time.sleep(0.01)
@@ -113,7 +113,7 @@ def test_an_idle_query_commits_its_offsets_again(start, make_topic, produce, adm
     query.processAllAvailable()
     assert committed() == {0: 5}
     admin.delete_consumer_groups([group])[group].result(30)  # as if they had expired
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while committed() != {0: 5}:
         assert time.monotonic() < deadline
         time.sleep(0.05)
@@ -157,7 +157,7 @@ def test_a_group_in_use_stops_the_query_and_is_named(start, make_topic, group, s
     topic = make_topic()
     consumer = Consumer({"bootstrap.servers": servers, "group.id": group, "client.id": "intruder"})
     consumer.subscribe([topic])
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while not consumer.assignment():
         consumer.poll(0.05)
         assert time.monotonic() < deadline
@@ -171,7 +171,7 @@ def test_a_topic_created_again_between_runs_is_lost_data(start, make_topic, prod
     produce(topic, numbers(0, 3))
     assert start(subscribe=topic).awaitTermination(60)
     admin.delete_topics([topic])[topic].result(30)
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while topic in admin.list_topics(timeout=10).topics:
         assert time.monotonic() < deadline
         time.sleep(0.05)

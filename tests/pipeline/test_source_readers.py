@@ -79,7 +79,7 @@ def plain(offsets):
 
 def offset_soon(reader, start, expected):
     """Ask as Spark does, every few ms, until the answer is what is expected."""
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while plain(found := reader.latestOffset(start, ALL)) != expected:
         assert time.monotonic() < deadline, f"still {found}"
         time.sleep(0.01)

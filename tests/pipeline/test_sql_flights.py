@@ -7,8 +7,7 @@ import os
 import re
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from operator import itemgetter
 from pathlib import Path
@@ -26,6 +25,7 @@ from penstock.demo.log import LogRecord, read_topics
 from penstock.demo.scenario import build_scenario
 from penstock.demo.topics import Topics, create_topics
 from penstock.testing import Cluster
+from waiting import wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(900)]
 
@@ -95,19 +95,12 @@ def started(servers: str, directory: Path) -> Iterator[SqlServer]:
     words = [str(word) for option in options.items() for word in option]
     process = subprocess.Popen([sys.executable, "-m", "penstock", "sql", "server", *words])
     try:
-        eventually(lambda: port_file.exists() or process.poll() is not None)
+        wait_until(lambda: port_file.exists() or process.poll() is not None, TIMEOUT_S)
         assert process.poll() is None, "the SQL server did not start"
         yield SqlServer(f"http://127.0.0.1:{port_file.read_text().strip()}")
     finally:
         process.terminate()
         process.wait(60)
-
-
-def eventually(holds: Callable[[], bool]) -> None:
-    give_up_s = time.monotonic() + TIMEOUT_S
-    while not holds():
-        assert time.monotonic() < give_up_s, "it did not come true"
-        time.sleep(0.1)
 
 
 def test_the_flights_in_sql(tmp_path: Path) -> None:
@@ -120,14 +113,14 @@ def test_the_flights_in_sql(tmp_path: Path) -> None:
         queries = server.queries()
         sinks = [query["sinks"][0] for query in queries]
         assert set(sinks) > {HOURS, *TABLES}
-        eventually(lambda: all(server.rows(f"SELECT * FROM {view};") for view in (HOURS, *TABLES)))
+        wait_until(lambda: all(server.rows(f"SELECT * FROM {view};") for view in (HOURS, *TABLES)), TIMEOUT_S)
         require_plausible(server, feed.sent)
         require_answers_of_the_first_lines(server)
         while not feed.is_done:
             feed.send(feed.total // PORTIONS)
             require_plausible(server, feed.sent)
         # In this order: who has read everything has written all that the next one reads.
-        eventually(lambda: all(server.lag(sink) == 0 for sink in sinks))
+        wait_until(lambda: all(server.lag(sink) == 0 for sink in sinks), TIMEOUT_S)
         assert [query["state"] for query in server.queries()] == ["RUNNING"] * len(queries)
         expected = expected_results(read_topics(cluster.bootstrap_servers, TOPICS.inputs), TOPICS)
         assert expected.out_of_order > expected.reports * 0.2

@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,6 +18,7 @@ from typer.testing import CliRunner
 
 from penstock.cli import sql
 from penstock.testing import Cluster
+from waiting import wait_until
 
 READY_S = 90.0
 ORDERS = (
@@ -51,7 +51,7 @@ class Server:
         self._process = self._started(*words, *more, "--port-file", str(self._port_file))
 
     def wait_until_ready(self) -> None:
-        until(lambda: self._port_file.exists() or self._process.poll() is not None, READY_S)
+        wait_until(lambda: self._port_file.exists() or self._process.poll() is not None, READY_S)
         assert self._process.poll() is None, (self._folder / "stderr").read_text()
         self.url = f"http://127.0.0.1:{self._port_file.read_text().strip()}"
 
@@ -81,13 +81,6 @@ PENSTOCK_SQL = [sys.executable, "-m", "penstock", "sql"]
 
 def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-
-
-def until(holds: Callable[[], bool], timeout_s: float) -> None:
-    deadline_s = time.monotonic() + timeout_s
-    while not holds():
-        assert time.monotonic() < deadline_s, "it did not happen in time"
-        time.sleep(0.3)
 
 
 @pytest.fixture(scope="module")
@@ -128,7 +121,7 @@ def queries_run_and_pause(server: Server) -> None:
     server.sql(
         f"{ORDERS} {TOTALS} INSERT INTO orders VALUES ('ann', 2.5); INSERT INTO orders VALUES ('bert', 4.0);"
     )
-    until(lambda: "ann" in server.sql("SELECT * FROM totals WHERE customer = 'ann';"), 60)
+    wait_until(lambda: "ann" in server.sql("SELECT * FROM totals WHERE customer = 'ann';"))
     assert "CTAS_TOTALS" in server.sql("SHOW QUERIES;")
     server.sql("PAUSE ALL; INSERT INTO orders VALUES ('ann', 1.0);")
     assert "PAUSED" in server.sql("SHOW QUERIES;")
@@ -137,7 +130,7 @@ def queries_run_and_pause(server: Server) -> None:
 def queries_go_on_after_a_restart(server: Server) -> None:
     assert "PAUSED" in server.sql("SHOW QUERIES;")
     server.sql("RESUME ALL;")
-    until(lambda: "3.5" in server.sql("SELECT * FROM totals WHERE customer = 'ann';"), 60)
+    wait_until(lambda: "3.5" in server.sql("SELECT * FROM totals WHERE customer = 'ann';"))
     followed = server.sql("SELECT customer, n FROM totals EMIT CHANGES LIMIT 3;")
     assert sorted(line.split() for line in followed.splitlines()[2:]) == [
         ["ann", "1"],
@@ -147,7 +140,7 @@ def queries_go_on_after_a_restart(server: Server) -> None:
     server.sql("TERMINATE ALL; DROP TABLE totals DELETE TOPIC;")
     assert "TOTALS" not in server.sql("SHOW TABLES; SHOW TOPICS; SHOW QUERIES;")
     # What is left of queries that ended goes a moment later, or with the next start from this checkpoint.
-    until(lambda: "-changelog" not in server.sql("SHOW ALL TOPICS;"), 60)
+    wait_until(lambda: "-changelog" not in server.sql("SHOW ALL TOPICS;"))
 
 
 def queries_that_fail_leave_the_others_alone(server: Server, cluster: Cluster) -> None:
@@ -164,9 +157,9 @@ def queries_that_fail_leave_the_others_alone(server: Server, cluster: Cluster) -
     producer.produce("bids", b"no json", b"2")
     assert producer.flush(20) == 0
     server.sql("INSERT INTO bids VALUES (3, 'c');")
-    until(lambda: "C" in server.sql("SELECT v FROM kept;"), 60)
-    until(lambda: "c" in server.sql("SELECT v FROM counted WHERE v = 'c';"), 60)
-    until(lambda: "ERROR" in server.sql("SHOW QUERIES;"), 60)
+    wait_until(lambda: "C" in server.sql("SELECT v FROM kept;"))
+    wait_until(lambda: "c" in server.sql("SELECT v FROM counted WHERE v = 'c';"))
+    wait_until(lambda: "ERROR" in server.sql("SHOW QUERIES;"))
     told = server.sql("SHOW QUERIES EXTENDED;")
     assert "bids-0 at offset 1" in told
     assert re.search(r"0_0 +bids +0 +3 +3 +0 *\n", told), told
@@ -176,13 +169,13 @@ def queries_that_fail_leave_the_others_alone(server: Server, cluster: Cluster) -
     assert "processing.CSAS_KEPT_" in logged
     assert "Failed to read the value of bids-0 at offset 1" in logged
     ended = "SELECT logger, message->kafkaStreamsThreadError->errorMessage AS m FROM ksql_processing_log;"
-    until(lambda: re.search(r"CSAS_STRICT_\d+ +RecordFailed", server.sql(ended)) is not None, 60)
+    wait_until(lambda: re.search(r"CSAS_STRICT_\d+ +RecordFailed", server.sql(ended)) is not None)
     assert "CSAS_KEPT" in server.sql("DESCRIBE bids EXTENDED;")
     # Figures come a moment after what they count. Three by each of two queries; by the third one, if it had a
     # batch without the record that it failed on.
     counted = re.compile("consumer-total-messages: +[67] .*consumer-failed-messages: +2 ", re.DOTALL)
-    until(lambda: bool(counted.search(server.sql("DESCRIBE bids EXTENDED;"))), 30)
-    until(lambda: "  total-messages:         2 " in server.sql("DESCRIBE kept EXTENDED;"), 30)
+    wait_until(lambda: bool(counted.search(server.sql("DESCRIBE bids EXTENDED;"))))
+    wait_until(lambda: "  total-messages:         2 " in server.sql("DESCRIBE kept EXTENDED;"))
 
 
 def what_was_dropped_stays_away(server: Server, cluster: Cluster) -> None:
@@ -194,7 +187,7 @@ def what_was_dropped_stays_away(server: Server, cluster: Cluster) -> None:
     producer.produce("bids", b'{"V": "last"}', b"9")
     assert producer.flush(20) == 0
     server.sql("CREATE STREAM other AS SELECT id, v FROM bids;")
-    until(lambda: "last" in server.sql("SELECT v FROM other;"), 60)
+    wait_until(lambda: "last" in server.sql("SELECT v FROM other;"))
     assert "KEPT" not in server.sql("SHOW TOPICS;")
     assert "-changelog" in server.sql("SHOW ALL TOPICS;")
     request = urllib.request.Request(f"{server.url}/ksql/terminate", b"{}", method="POST")

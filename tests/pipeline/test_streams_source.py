@@ -214,7 +214,7 @@ def test_what_was_read_of_repartition_topics_is_deleted_now_and_then(
 
     assert beginning(between) == 0
     next_end(reader, end)  # asked from there on: the batch is done
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while beginning(between) < 5:
         assert time.monotonic() < deadline, beginning(between)
         time.sleep(0.02)
