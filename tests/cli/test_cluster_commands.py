@@ -6,7 +6,6 @@ what it does.
 
 import json
 import os
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,6 +17,7 @@ from typer.testing import CliRunner
 
 from penstock.cli.main import build_app
 from several_nodes import SeveralNodes, kafka_nodes, penstock_nodes
+from waiting import wait_until
 
 KINDS = ["penstock", pytest.param("kafka", marks=pytest.mark.kafka)]
 RACKS = {1: "a", 2: "b", 3: "c", 4: "a"}
@@ -93,10 +93,7 @@ def make_topic(cluster: SeveralNodes, name: str, assignment: list[list[int]], me
 def await_topic(server: str, name: str) -> None:
     """Until this node has heard of the topic: it was made when the controller had written it."""
     client = AdminClient({"bootstrap.servers": server})
-    deadline_s = time.monotonic() + 20
-    while name not in client.list_topics(timeout=20).topics:
-        assert time.monotonic() < deadline_s, f"{server} does not know {name}"
-        time.sleep(0.05)
+    wait_until(lambda: name in client.list_topics(timeout=60).topics)
 
 
 def replicas(cluster: SeveralNodes, topic: str) -> list[list[int]]:
@@ -264,14 +261,4 @@ def remove_the_node(cluster: SeveralNodes) -> None:
     found = status(cluster)
     assert [broker["broker_id"] for broker in found["brokers"]] == [1, 2, 3]
     unknown = penstock(cluster, "rebalance", "--without", "9", "--dry-run")
-    assert (unknown.returncode, unknown.stderr) == (
-        1,
-        "error: there is no broker 9: expected one of 1, 2, 3\n",
-    )
-
-
-def wait_until(condition: Any, timeout_s: float = 30) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.2)
+    assert (unknown.returncode, unknown.stderr) == (1, "error: there is no broker 9: expected one of 1, 2, 3\n")
