@@ -1,8 +1,5 @@
 """A transactional producer by hand, in either version of the protocol: every step a request of its own."""
 
-import time
-from collections.abc import Callable
-
 from broker_wire import Wire, batch_of, fetch_request, produce_request
 from penstock.protocol.batch import iter_headers
 from penstock.protocol.errors import ErrorCode
@@ -25,6 +22,7 @@ from penstock.protocol.messages import (
     TxnOffsetCommitResponse,
 )
 from penstock.protocol.records import decode_batch
+from waiting import wait_until
 
 NO_PRODUCER_ID = -1
 GROUP, TRANSACTION = 0, 1
@@ -59,7 +57,7 @@ class Transactor:
     def begin(self) -> "Transactor":
         """Take over the transactional id, waiting for what an earlier producer has left open."""
         find_coordinator(self.wire, self.transactional_id, TRANSACTION)
-        eventually(lambda: self.init() is ErrorCode.NONE)
+        wait_until(lambda: self.init() is ErrorCode.NONE)
         return self
 
     def init(self, *, known: bool = False, version: int | None = None) -> ErrorCode:
@@ -169,7 +167,7 @@ class Transactor:
 def find_coordinator(wire: Wire, key: str, key_type: int) -> None:
     """Ask until there is one: the topic is created by the first question."""
     request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=[key])
-    eventually(lambda: wire.ask(request, FindCoordinatorResponse).coordinators[0].error_code == 0)
+    wait_until(lambda: wire.ask(request, FindCoordinatorResponse).coordinators[0].error_code == 0)
 
 
 def committed_values(wire: Wire, topic: str, partition: int = 0) -> list[bytes | None]:
@@ -222,10 +220,3 @@ def committed_offset(
     assert group.error_code == 0, ErrorCode(group.error_code).name
     partition = group.topics[0].partitions[0]
     return partition.committed_offset, ErrorCode(partition.error_code)
-
-
-def eventually(condition: Callable[[], bool], within_s: float = 10.0) -> None:
-    deadline_s = time.monotonic() + within_s
-    while not condition():
-        assert time.monotonic() < deadline_s, "it never came to be"
-        time.sleep(0.01)

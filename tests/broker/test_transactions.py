@@ -22,9 +22,9 @@ from transaction_wire import (
     Transactor,
     committed_offset,
     committed_values,
-    eventually,
     find_coordinator,
 )
+from waiting import wait_until
 
 OK = ErrorCode.NONE
 BOTH_VERSIONS = pytest.mark.parametrize("version_2", [False, True], ids=["v1", "v2"])
@@ -147,7 +147,7 @@ def test_a_transaction_that_takes_too_long_is_aborted(
 ) -> None:
     p = producer(timeout_ms=100)
     assert p.write(topic, b"late") is OK
-    eventually(lambda: state_of(wire, p.transactional_id) == "CompleteAbort")
+    wait_until(lambda: state_of(wire, p.transactional_id) == "CompleteAbort")
     assert p.produce(topic, b"later") is ErrorCode.INVALID_PRODUCER_EPOCH
     assert p.end() in (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_TXN_STATE)
     assert wire.produce(topic, batch_of(b"plain")).error_code == OK
@@ -167,7 +167,7 @@ def test_a_transaction_over_more_partitions_than_one_turn_serves(wire: Wire) -> 
     for partition in range(200):
         assert p.write("wide", b"x", partition=partition) is OK
     assert p.end() is OK
-    eventually(lambda: state_of(wire, "wide") == "CompleteCommit")
+    wait_until(lambda: state_of(wire, "wide") == "CompleteCommit")
     assert all(committed_values(wire, "wide", partition) == [b"x"] for partition in range(200))
 
 

@@ -173,7 +173,7 @@ class Theirs:
 
     def at_rest(self, transactional_id: str) -> Seen | None:
         """Its state once no markers are under way."""
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             found = seen(self.describe([transactional_id])[0])
             if found is None or not found[0].startswith("Prepare"):

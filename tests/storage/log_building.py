@@ -1,6 +1,5 @@
 """What the tests of storage share: batches by the number, logs that open with one line, and their content."""
 
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -108,11 +107,3 @@ class LogBench:
 
     def file(self, base_offset: int, suffix: str) -> Path:
         return self.directory / f"{base_offset:020d}{suffix}"
-
-
-def eventually(condition: object, timeout_s: float = 5.0) -> None:
-    """Wait until the callable holds."""
-    deadline = time.monotonic() + timeout_s
-    while not condition():  # type: ignore[operator]
-        assert time.monotonic() < deadline, "it did not come true in time"
-        time.sleep(0.005)

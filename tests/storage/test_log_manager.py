@@ -9,13 +9,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from log_building import Clock, append_values, eventually, read_all
+from log_building import Clock, append_values, read_all
 
 from penstock.storage import checkpoints
 from penstock.storage.config import LogConfig
 from penstock.storage.errors import InconsistentTopicId, LogDirectoryError
 from penstock.storage.log_manager import LogManager
 from penstock.storage.names import TopicPartition
+from waiting import wait_until
 
 TOPIC_ID = bytes(range(16))
 LATER_TOPIC_ID = bytes(range(1, 17))
@@ -100,7 +101,7 @@ def test_what_was_recovered_is_not_recovered_again(node: Node) -> None:
     names = [TopicPartition("flights", 0), TopicPartition("flights", 1)]
     for name in names:
         log = node.manager.create(name.topic, TOPIC_ID, name.partition, CONFIG)
-        eventually(lambda log=log: not log.unflushed_messages and log.last_flush_ms)
+        wait_until(lambda log=log: not log.unflushed_messages and log.last_flush_ms)
         append_values(log, b"a", b"b")
     node.kill()
     manager = node.start()
@@ -108,7 +109,7 @@ def test_what_was_recovered_is_not_recovered_again(node: Node) -> None:
         manager.create(name.topic, TOPIC_ID, name.partition, CONFIG)
     for directory in node.directories:
         points = directory / checkpoints.RECOVERY_POINTS
-        eventually(lambda file=points: set(checkpoints.read_offsets(file).values()) == {2})
+        wait_until(lambda file=points: set(checkpoints.read_offsets(file).values()) == {2})
 
 
 def test_checkpoints_at_their_intervals(node: Node) -> None:
@@ -125,14 +126,14 @@ def test_checkpoints_at_their_intervals(node: Node) -> None:
         (checkpoints.LOG_START_OFFSETS, 1),
         (checkpoints.HIGH_WATERMARKS, 2),
     ):
-        eventually(lambda n=name, o=offset: checkpoints.read_offsets(directory / n) == {log.name: o})
+        wait_until(lambda n=name, o=offset: checkpoints.read_offsets(directory / n) == {log.name: o})
 
 
 def test_a_roll_is_flushed_soon(node: Node) -> None:
     log = node.manager.create("flights", TOPIC_ID, 0, CONFIG)
     while len(log.segments) < 3:
         append_values(log, b"x" * 100)
-    eventually(lambda: log.recovery_point >= log.segments.active.base_offset)
+    wait_until(lambda: log.recovery_point >= log.segments.active.base_offset)
 
 
 def test_flush_ms(node: Node) -> None:
@@ -141,7 +142,7 @@ def test_flush_ms(node: Node) -> None:
     node.manager.tick(node.clock())
     assert log.recovery_point == 0
     node.manager.tick(node.clock() + 2_000)
-    eventually(lambda: log.recovery_point == 1)
+    wait_until(lambda: log.recovery_point == 1)
 
 
 def test_delete_renames_at_once_and_removes_later(node: Node) -> None:
@@ -221,7 +222,7 @@ def test_retention_runs_by_the_tick(node: Node) -> None:
     node.manager.tick(node.clock())
     node.manager.tick(node.clock() + 300_000)
     assert log.log_start_offset == 3
-    eventually(lambda: not list(log.directory.glob("*.deleted")))
+    wait_until(lambda: not list(log.directory.glob("*.deleted")))
 
 
 @pytest.mark.parametrize("away", [0, 1], ids=["the first directory", "the second"])

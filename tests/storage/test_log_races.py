@@ -5,12 +5,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from log_building import START_MS, Clock, LogBench, append_values, eventually, read_all
+from log_building import START_MS, Clock, LogBench, append_values, read_all
 
 from penstock.storage.config import LogConfig
 from penstock.storage.files import FileSystem
 from penstock.storage.log import Log
 from penstock.storage.log_manager import LogManager, LogManagerConfig
+from waiting import wait_until
 
 TOPIC_ID, OTHER_ID = bytes(range(16)), bytes(range(1, 17))
 SMALL_SEGMENTS = LogConfig(segment_bytes=2000)
@@ -157,7 +158,7 @@ def test_the_log_of_a_recreated_topic_is_flushed_for_itself(tmp_path: Path) -> N
     log = manager.create("flights", OTHER_ID, 0, SMALL_SEGMENTS)
     append_values(log, b"new")
     manager.go_on.set()
-    eventually(lambda: log.recovery_point == 1)
+    wait_until(lambda: log.recovery_point == 1)
     manager.close()
 
 
@@ -166,7 +167,7 @@ def test_a_slow_disk_gets_no_second_task_of_a_kind(tmp_path: Path) -> None:
     for second in range(10):
         manager.tick(START_MS + second * 1000)
     manager.go_on.set()
-    eventually(lambda: manager.removals == 1 and manager._periodic["removal"].done())
+    wait_until(lambda: manager.removals == 1 and manager._periodic["removal"].done())
     manager.tick(START_MS + 20_000)
-    eventually(lambda: manager.removals == 2)
+    wait_until(lambda: manager.removals == 2)
     manager.close()

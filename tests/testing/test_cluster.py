@@ -69,9 +69,9 @@ def test_the_node_ends_when_its_parent_is_killed() -> None:
     node_pid = int(parent.stdout.readline())
     parent.kill()
     parent.wait()
-    deadline = time.monotonic() + 15
+    deadline = time.monotonic() + 60
     while is_running(node_pid):
-        assert time.monotonic() < deadline, "the node outlived its parent by 15 s"
+        assert time.monotonic() < deadline, "the node outlived its parent by a minute"
         time.sleep(0.05)
 
 

@@ -14,7 +14,7 @@ from starlette.routing import Route
 
 from penstock.web.server import WebServer, listen
 
-WAIT_S = 20.0
+WAIT_S = 60.0
 
 
 @pytest.fixture(scope="module")

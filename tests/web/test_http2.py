@@ -22,6 +22,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from penstock.web.server import WebServer, listen
+from waiting import wait_until
 
 _CHUNK = b"x" * 10_000
 
@@ -119,13 +120,6 @@ class RawClient:
         return found
 
 
-def eventually(holds: Callable[[], bool]) -> None:
-    deadline_s = time.monotonic() + 20
-    while not holds():
-        assert time.monotonic() < deadline_s
-        time.sleep(0.01)
-
-
 def test_both_protocols_are_spoken_on_one_port(address: tuple[str, int]) -> None:
     url = f"http://{address[0]}:{address[1]}/asked?a=%20b"
     host = f"{address[0]}:{address[1]}"
@@ -179,7 +173,7 @@ def test_who_reads_nothing_is_sent_nothing_more(
     else:
         taken = socket.create_connection(address, timeout=20)
         taken.sendall(b"GET /rows?chunks=100000 HTTP/1.1\r\nHost: h\r\n\r\n")
-    eventually(lambda: recorded.sent_chunks > 0)
+    wait_until(lambda: recorded.sent_chunks > 0)
     before = -1
     while recorded.sent_chunks != before:
         before = recorded.sent_chunks

@@ -22,7 +22,7 @@ from penstock.sql.engine.topics import Topics
 T = TypeVar("T")
 
 
-def eventually(found: Callable[[], T], wanted: Callable[[T], bool], timeout_s: float = 20.0) -> T:
+def eventually(found: Callable[[], T], wanted: Callable[[T], bool], timeout_s: float = 60.0) -> T:
     """What ``found`` gives once it is what is wanted, or at last whatever it is."""
     deadline = time.monotonic() + timeout_s
     while not wanted(result := found()) and time.monotonic() < deadline:

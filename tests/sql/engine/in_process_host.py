@@ -24,7 +24,7 @@ from penstock.topology.context import Input
 from penstock.topology.graph import Topology
 from penstock.topology.records import Output
 
-_BEGIN_TIMEOUT_S = 10.0
+_BEGIN_TIMEOUT_S = 60.0
 
 
 class _Tail:

@@ -347,12 +347,12 @@ def test_assert_topic(server: Server) -> None:
 def test_assert_waits(server: Server) -> None:
     found: list[dict[str, object]] = []
     waiting = threading.Thread(
-        target=lambda: found.append(server.one("ASSERT TOPIC 's' TIMEOUT 20 SECONDS;"))
+        target=lambda: found.append(server.one("ASSERT TOPIC 's' TIMEOUT 60 SECONDS;"))
     )
     waiting.start()
     time.sleep(0.2)
     server.run(S)
-    waiting.join(20)
+    waiting.join(90)
     assert [each["exists"] for each in found] == [True]
 
 

@@ -22,7 +22,7 @@ LATEST = {"auto.offset.reset": "latest"}
 def taken(result: QueryResult, count: int) -> list[Row]:
     """The next rows."""
     found: list[Row] = []
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while len(found) < count and time.monotonic() < deadline:
         for row in result.rows(timeout_s=0.1):
             found.append(row)

@@ -85,7 +85,7 @@ class Terminal:
     def enter(self, text: str) -> None:
         self.type(f"{text}\r")
 
-    def read_until(self, wanted: str, timeout_s: float = 15.0) -> str:
+    def read_until(self, wanted: str, timeout_s: float = 60.0) -> str:
         """What was shown up to and with ``wanted``."""
         deadline_s = time.monotonic() + timeout_s
         while wanted not in self._unread:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import http.client
 import json
-import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -97,13 +96,6 @@ class Service:
 
 def unique(prefix: str) -> str:
     return f"{prefix}_{uuid.uuid4().hex[:10]}".upper()
-
-
-def eventually(holds: Callable[[], bool], timeout_s: float = 30.0) -> None:
-    deadline_s = time.monotonic() + timeout_s
-    while not holds():
-        assert time.monotonic() < deadline_s, "it did not happen in time"
-        time.sleep(0.05)
 
 
 @contextmanager

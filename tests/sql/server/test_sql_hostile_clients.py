@@ -14,9 +14,10 @@ import httpx
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sql_service import Service, eventually, served
+from sql_service import Service, served
 
 from penstock.testing import Cluster
+from waiting import wait_until
 
 EARLIEST = {"auto.offset.reset": "earliest"}
 # Without /ksql/terminate: any object ends the service of all these tests.
@@ -178,13 +179,13 @@ def test_nothing_is_left_of_clients_that_went_away(service: Service) -> None:
     clients = [socket.create_connection(("127.0.0.1", service.server.port)) for _ in range(20)]
     for each in clients:
         each.sendall(request("/query-stream", text).replace(b"Connection: close\r\n", b""))
-    eventually(lambda: len(running(service)) == 20)
+    wait_until(lambda: len(running(service)) == 20)
     assert threads_of_feeds(name) == [f"{name} feed"]
     for each in clients:
         each.close()
-    eventually(lambda: not running(service))
-    eventually(lambda: not threads_of_feeds(name))
-    eventually(lambda: not service.server._streams._open)
+    wait_until(lambda: not running(service))
+    wait_until(lambda: not threads_of_feeds(name))
+    wait_until(lambda: not service.server._streams._open)
 
 
 @pytest.mark.parametrize("http2", [False, True])
@@ -198,12 +199,10 @@ def test_a_client_that_takes_nothing_loses_its_query(service: Service, http2: bo
         with service.stream("/query-stream", asked) as reader:
             kept = json.loads(reader.readline())["queryId"]
             lines = "\n".join([json.dumps({"target": name}), *[row] * 300])
-            with ThreadPoolExecutor(
-                1
-            ) as beside:  # the rows are read meanwhile, so that this client is never idle
+            with ThreadPoolExecutor(1) as beside:  # reads meanwhile, so that this client is never idle
                 inserted = beside.submit(service.ask, "POST", "/inserts-stream", lines)
                 for _ in range(300):
                     assert len(reader.readline()) > 100_000
                 assert inserted.result(60).text.count('"ok"') == 300
-            eventually(lambda: running(service) == [kept])
+            wait_until(lambda: running(service) == [kept])
         idle.close()

@@ -8,9 +8,10 @@ from typing import Any
 import httpx
 import pytest
 from confluent_kafka import Producer
-from sql_service import DELIMITED, KSQL_V1, Service, eventually, served, unique
+from sql_service import DELIMITED, KSQL_V1, Service, served, unique
 
 from penstock.testing import Cluster
+from waiting import wait_until
 
 EARLIEST = {"auto.offset.reset": "earliest"}
 
@@ -242,7 +243,7 @@ def test_a_pull_query_ends_and_tells_its_keys(service: Service) -> None:
         streamsProperties=EARLIEST,
     )
     select = f"SELECT id, n FROM {table} WHERE id = 1;"
-    eventually(lambda: service.rows(select) == [[1, 1]])
+    wait_until(lambda: service.rows(select) == [[1, 1]])
     header, row = service.ask("POST", "/query", {"ksql": select}).body
     assert header["header"]["schema"] == "`ID` INTEGER KEY, `N` BIGINT"
     assert row["row"]["columns"] == [1, 1]
@@ -344,7 +345,7 @@ def test_a_push_query_goes_on_until_its_client_is_gone(service: Service, path: s
         assert query_id in _running(service)
         service.run(f"INSERT INTO {name} VALUES (1, 'later');")
         assert b"later" in response.readline()
-    eventually(lambda: query_id not in _running(service))
+    wait_until(lambda: query_id not in _running(service))
 
 
 def test_a_push_query_is_closed_by_its_id(service: Service) -> None:
@@ -366,7 +367,7 @@ def test_there_are_only_so_many_push_queries(penstock_cluster: Cluster) -> None:
             response.readline()
             refused = service.ask("POST", "/query-stream", asked)
             assert (refused.status, refused.body["error_code"]) == (400, 40003)
-        eventually(lambda: not _running(service))
+        wait_until(lambda: not _running(service))
         with service.stream("/query-stream", asked) as response:
             assert b"columnNames" in response.readline()
 
@@ -420,7 +421,7 @@ def test_many_push_queries_share_one_connection_of_http2(service: Service) -> No
             assert json.loads(next(lines)) == ["more"]
         for stream in streams:
             stream.close()
-    eventually(lambda: not any(name in each for name in names for each in _running(service)))
+    wait_until(lambda: not any(name in each for name in names for each in _running(service)))
 
 
 # Inserts

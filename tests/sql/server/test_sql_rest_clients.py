@@ -19,9 +19,10 @@ from urllib.parse import urlsplit
 import pytest
 from filelock import FileLock
 from ksqldb import KSQLdbClient
-from sql_service import Service, eventually, unique
+from sql_service import Service, unique
 
 from maven_jars import cache_root
+from waiting import wait_until
 
 EARLIEST = {"auto.offset.reset": "earliest"}
 NODE_PACKAGE = "ksqldb-client@1.0.5"
@@ -87,7 +88,7 @@ def test_ksqldb_for_python(service: Service) -> None:
     )
     assert made["commandStatus"]["status"] == "SUCCESS"
     select = f"SELECT * FROM {table} WHERE name = 'n1';"
-    eventually(lambda: client.query_sync(select)[1:] == [["n1", 2]])
+    wait_until(lambda: client.query_sync(select)[1:] == [["n1", 2]])
 
     async def followed() -> list[Any]:
         found: list[Any] = []

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from confluent_kafka import Producer
-from sql_service import Service, eventually, unique
+from sql_service import Service, unique
+
+from waiting import wait_until
 
 
 def test_a_query_that_fails_is_told_over_http_and_leaves_others_alone(service: Service) -> None:
@@ -23,8 +25,8 @@ def test_a_query_that_fails_is_told_over_http_and_leaves_others_alone(service: S
         [answer] = service.run("SHOW QUERIES EXTENDED;")
         return {each["sinks"][0]: each for each in answer["queryDescriptions"] if each["sinks"]}
 
-    eventually(lambda: described()[strict]["state"] == "ERROR")
-    eventually(lambda: service.rows(f"SELECT name FROM {other};") == [["b"]])
+    wait_until(lambda: described()[strict]["state"] == "ERROR")
+    wait_until(lambda: service.rows(f"SELECT name FROM {other};") == [["b"]])
     failed, going = described()[strict], described()[other]
     [error] = failed["queryErrors"]
     assert set(error) == {"timestamp", "errorMessage", "type"}

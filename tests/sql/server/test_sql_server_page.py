@@ -8,11 +8,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from sql_service import Service, eventually, served
+from sql_service import Service, served
 from typer.testing import CliRunner
 
 from penstock.cli import sql
 from penstock.testing import Cluster
+from waiting import wait_until
 
 PAGE = (Path(__file__).parents[3] / "docs" / "sql-server.md").read_text()
 URL = "http://127.0.0.1:8088"
@@ -44,7 +45,7 @@ def _run_page(service: Service, directory: Path) -> None:
             printed = _shell(block.replace(URL, service.url), service.url, directory)
             ran += 1
             if ran == 1:
-                eventually(lambda: len(service.rows("SELECT * FROM totals;")) == 2)
+                wait_until(lambda: len(service.rows("SELECT * FROM totals;")) == 2)
     assert ran == 9
 
 

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 from shell_terminal import Terminal, command, environment, run_shell
-from sql_service import Service, eventually, unique
+from sql_service import Service, unique
+
+from waiting import wait_until
 
 EARLIEST = ("--set", "auto.offset.reset=earliest")
 
@@ -153,7 +155,7 @@ def test_ctrl_c_ends_a_query_of_a_script(service: Service, tmp_path: Path) -> No
     process.send_signal(signal.SIGINT)
     assert process.wait(30) == 130
     process.stdout.close()
-    eventually(lambda: not any(name in each for each in queries(service)))
+    wait_until(lambda: not any(name in each for each in queries(service)))
 
 
 # A person at a terminal
@@ -173,7 +175,7 @@ def test_a_query_is_followed_and_ended(service: Service, tmp_path: Path) -> None
         shell.type("\x03")
         shell.read_until("the query has ended")
         shell.read_until("sql>")
-        eventually(lambda: not any(name in each for each in queries(service)))
+        wait_until(lambda: not any(name in each for each in queries(service)))
         shell.enter("EXIT")
         assert shell.wait() == 0
 
