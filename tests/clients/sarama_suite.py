@@ -135,7 +135,7 @@ def toxiproxy(nodes: SeveralNodes, directory: Path) -> Iterator[str]:
         server.wait()
 
 
-def await_http(url: str, timeout_s: float = 10.0) -> None:
+def await_http(url: str, timeout_s: float = 60.0) -> None:
     deadline = time.monotonic() + timeout_s
     while True:
         try:

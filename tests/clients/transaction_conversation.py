@@ -29,7 +29,7 @@ from penstock.protocol.errors import ErrorCode
 from penstock.protocol.records import ControlRecordType, control_record_type, decode_batch
 
 ANSWER = "    "
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 PAUSE_S = 0.05
 NO_ID = -1
 READ_COMMITTED = 1

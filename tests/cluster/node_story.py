@@ -6,7 +6,6 @@ every codec, headers, many segments, transactions, deletions, dynamic configs, c
 
 import random
 import time
-from collections.abc import Callable
 from concurrent.futures import Future
 
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -17,6 +16,7 @@ from broker_wire import Wire, batch_of
 from penstock.protocol import messages as m
 from penstock.protocol.errors import ErrorCode
 from transaction_wire import Transactor
+from waiting import wait_until
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 TOPIC, BROKER = 2, 4
@@ -83,7 +83,7 @@ class TransactionalWriter:
         """End the transaction that the last node has left, and make more."""
         with Wire(bootstrap) as wire:
             self._producer.wire = wire
-            eventually(lambda: self._producer.write(self.topic, b"found open") is ErrorCode.NONE)
+            wait_until(lambda: self._producer.write(self.topic, b"found open") is ErrorCode.NONE)
             self._end(commits)
             for later in (not commits, commits):
                 self._write(2)
@@ -92,16 +92,16 @@ class TransactionalWriter:
 
     def _write(self, count: int) -> None:
         for _ in range(count):
-            eventually(lambda: self._producer.write(self.topic, b"one of two") is ErrorCode.NONE)
+            wait_until(lambda: self._producer.write(self.topic, b"one of two") is ErrorCode.NONE)
         self._offset += 1
         if not self._producer.is_version_2:
-            eventually(lambda: self._producer.add_offsets(GROUPS[3]) is ErrorCode.NONE)
-        eventually(
+            wait_until(lambda: self._producer.add_offsets(GROUPS[3]) is ErrorCode.NONE)
+        wait_until(
             lambda: self._producer.commit_offset(GROUPS[3], self.topic, self._offset) is ErrorCode.NONE
         )
 
     def _end(self, commits: bool) -> None:
-        eventually(lambda: self._producer.end(commit=commits) is ErrorCode.NONE)
+        wait_until(lambda: self._producer.end(commit=commits) is ErrorCode.NONE)
 
 
 class Story:
@@ -141,7 +141,7 @@ class Story:
             trim(admin, "trimmed", 33)
         finish(admin.create_partitions([NewPartitions("grown", 3)]))
         finish(admin.delete_topics(["gone", "again"]))
-        eventually(lambda: not {"gone", "again"} & set(admin.list_topics(timeout=TIMEOUT_S).topics))
+        wait_until(lambda: not {"gone", "again"} & set(admin.list_topics(timeout=TIMEOUT_S).topics))
         create(admin, NewTopic("again", 2, 1))
         self._send(bootstrap, "again", 1, 2)
         set_configs(bootstrap, TOPIC, "grown", {"max.message.bytes": "123456", "retention.ms": "-1"})
@@ -235,7 +235,7 @@ def create(admin: AdminClient, *topics: NewTopic) -> None:
     """Create topics and wait until the node knows them."""
     finish(admin.create_topics(list(topics)))
     names = {topic.topic for topic in topics}
-    eventually(lambda: names <= set(admin.list_topics(timeout=TIMEOUT_S).topics))
+    wait_until(lambda: names <= set(admin.list_topics(timeout=TIMEOUT_S).topics))
 
 
 def trim(admin: AdminClient, topic: str, offset: int) -> None:
@@ -316,10 +316,3 @@ def commit(bootstrap: str, group: str, offsets: dict[tuple[str, int], int]) -> N
 def finish(futures: dict[object, Future[object]]) -> None:
     for future in futures.values():
         future.result(TIMEOUT_S)
-
-
-def eventually(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + TIMEOUT_S
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come true in time"
-        time.sleep(0.05)

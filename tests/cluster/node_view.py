@@ -25,7 +25,7 @@ LOADING = {
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_COORDINATOR,
 }
-LOADING_TIMEOUT_S = 20
+LOADING_TIMEOUT_S = 60
 
 M = TypeVar("M", bound=Message)
 

@@ -64,7 +64,7 @@ def read_keys(cluster: Cluster, count: int) -> list[int]:
         assert (low, high) == (0, count)
         consumer.assign([TopicPartition("t", 0, 0)])
         found: list[int] = []
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while len(found) < count and time.monotonic() < deadline:
             found += [int(message.key()) for message in consumer.consume(1000, 0.5)]
         return found

@@ -6,8 +6,7 @@ The same test runs on Apache Kafka where PENSTOCK_KAFKA_CLUSTERS is set: what it
 import json
 import os
 import re
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from confluent_kafka import Producer
 from kafka_node import run_java
 from kafka_tools import VERIFIABLE_CONSUMER, VERIFIABLE_PRODUCER, KafkaTools
 from several_nodes import SeveralNodes, kafka_nodes, penstock_nodes
+from waiting import wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.long]
 
@@ -108,7 +108,7 @@ def configs(tools: Tools) -> None:
     done = tools("configs", *broker, "--alter", "--add-config", "log.cleaner.backoff.ms=20000")
     assert "Completed updating config for broker 2." in done
     tools("configs", *default, "--alter", "--add-config", "log.cleaner.backoff.ms=30000")
-    eventually(lambda: "log.cleaner.backoff.ms=20000" in tools("configs", *broker, "--describe"))
+    wait_until(lambda: "log.cleaner.backoff.ms=20000" in tools("configs", *broker, "--describe"))
     own = tools("configs", *broker, "--describe")
     assert re.search(
         r"log\.cleaner\.backoff\.ms=20000 sensitive=false synonyms=\{"
@@ -123,10 +123,10 @@ def configs(tools: Tools) -> None:
     assert "log.cleaner.backoff.ms" in refused
     tools("configs", *broker, "--alter", "--delete-config", "log.cleaner.backoff.ms")
     tools("configs", *default, "--alter", "--delete-config", "log.cleaner.backoff.ms")
-    eventually(lambda: "log.cleaner" not in tools("configs", *broker, "--describe"))
+    wait_until(lambda: "log.cleaner" not in tools("configs", *broker, "--describe"))
     topic = ("--entity-type", "topics", "--entity-name", "orders")
     tools("configs", *topic, "--alter", "--add-config", "retention.ms=86400000,max.message.bytes=2000000")
-    eventually(lambda: "retention.ms=86400000 sensitive=false" in tools("configs", *topic, "--describe"))
+    wait_until(lambda: "retention.ms=86400000 sensitive=false" in tools("configs", *topic, "--describe"))
 
 
 def quorum(tools: Tools, cluster: SeveralNodes) -> None:
@@ -207,7 +207,7 @@ def reassignment(tools: Tools, directory: Path, bootstrap_servers: str) -> None:
         verified = tools("reassign", *file, "--verify")
         return verified.count("is completed.") == 3
 
-    eventually(is_done)
+    wait_until(is_done)
     assert "Clearing broker-level throttles on brokers 1,2,3" in verified
     assert "Clearing topic-level throttles on topic moved" in verified
     assert "No partition reassignments found." in tools("reassign", "--list")
@@ -225,7 +225,7 @@ def reassignment(tools: Tools, directory: Path, bootstrap_servers: str) -> None:
     assert "moved-0: replicas: 2,1,3. adding: 2. removing: 3." in tools("reassign", "--list")
     cancelled = tools("reassign", *file, "--cancel")
     assert "Successfully cancelled partition reassignment for: moved-0" in cancelled
-    eventually(lambda: "No partition reassignments found." in tools("reassign", "--list"))
+    wait_until(lambda: "No partition reassignments found." in tools("reassign", "--list"))
     replicas = re.findall(r"Replicas: ([\d,]+)", tools("topics", "--describe", "--topic", "moved"))
     assert replicas[0] in ("3,1", "1,3")
 
@@ -268,10 +268,3 @@ def metadata_log(tools: Tools, cluster: SeveralNodes) -> None:
     shortest = min(map(len, dumps))
     assert shortest > 20
     assert dumps[0][:shortest] == dumps[1][:shortest] == dumps[2][:shortest]
-
-
-def eventually(condition: Callable[[], bool], timeout_s: float = 30) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.2)

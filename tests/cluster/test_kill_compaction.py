@@ -80,7 +80,7 @@ def test_the_table_survives_kills_in_the_middle_of_compaction() -> None:
             assert read(cluster.bootstrap_servers)[0] == table
         time.sleep(0.2)
         produce(cluster.bootstrap_servers, rng, table, records=1)  # begins a segment
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while (found := read(cluster.bootstrap_servers))[1] > 2 * KEYS:
             assert time.monotonic() < deadline, "it is not compacted"
             time.sleep(0.1)

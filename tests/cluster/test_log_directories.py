@@ -1,8 +1,6 @@
 """Several log directories: one that fails takes down its partitions, not the node (KIP-112)."""
 
 import shutil
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,6 +14,7 @@ from penstock.protocol.messages import (
     MetadataResponse,
 )
 from penstock.testing import Cluster
+from waiting import wait_until
 
 PARTITIONS = 4
 
@@ -33,13 +32,6 @@ def node_on(disks: list[Path]) -> Cluster:
         },
         data_dir=",".join(map(str, disks)),  # as log.dirs has them
     )
-
-
-def eventually(condition: Callable[[], bool], timeout_s: float = 15.0) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come true in time"
-        time.sleep(0.05)
 
 
 def leaders(wire: Wire) -> dict[int, int]:
@@ -77,7 +69,7 @@ def test_a_directory_removed_under_a_running_node(disks: list[Path]) -> None:
         lost = on(disks[1])
         assert 0 < len(lost) < PARTITIONS
         shutil.rmtree(disks[1])
-        eventually(lambda: {p for p, leader in leaders(wire).items() if leader < 0} == lost)
+        wait_until(lambda: {p for p, leader in leaders(wire).items() if leader < 0} == lost)
         check_half_is_offline(wire, lost)
 
 
@@ -109,6 +101,6 @@ def test_the_loss_of_the_metadata_ends_the_node(disks: list[Path]) -> None:
         with Wire(node.bootstrap_servers) as wire:
             fill(wire)
         shutil.rmtree(disks[0])
-        eventually(lambda: not node.nodes[0].is_running)
+        wait_until(lambda: not node.nodes[0].is_running)
     finally:
         node.close()

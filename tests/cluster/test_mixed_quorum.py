@@ -2,13 +2,13 @@
 
 import os
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from kafka_node import CLUSTER_ID, KafkaNode, free_port, run_java
 from penstock_node import PenstockNode
+from waiting import wait_until
 
 pytestmark = [
     pytest.mark.kafka,
@@ -99,13 +99,6 @@ class MixedQuorum:
         return (self.nodes[node_id].data_dir / "__cluster_metadata-0" / f"{0:020d}.log").read_bytes()
 
 
-def until(condition: Callable[[], bool], timeout_s: float = 60) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, "not so in time"
-        time.sleep(0.5)
-
-
 @pytest.mark.parametrize("static", [False, True], ids=["voters in the log", "voters configured"])
 def test_a_quorum_of_both(kafka_libs: Path, tmp_path: Path, static: bool) -> None:
     quorum = MixedQuorum(kafka_libs, tmp_path, static=static)
@@ -115,8 +108,8 @@ def test_a_quorum_of_both(kafka_libs: Path, tmp_path: Path, static: bool) -> Non
         third.launch()
         for node_id in (1, 2):
             quorum.nodes[node_id].start()
-        until(lambda: sorted(quorum.replication(3)) == [1, 2, 3])
-        until(lambda: all(lag == 0 for _, lag in quorum.replication(1).values()))
+        wait_until(lambda: sorted(quorum.replication(3)) == [1, 2, 3])
+        wait_until(lambda: all(lag == 0 for _, lag in quorum.replication(1).values()))
         led = [quorum.leader(1)]
         assert quorum.leader(3) == led[0]
         while len(led) < 8 and (len(led) < 2 or 3 not in led):
@@ -124,7 +117,7 @@ def test_a_quorum_of_both(kafka_libs: Path, tmp_path: Path, static: bool) -> Non
         assert 3 in led, f"elected were {led}"
         if led[-1] != 3:
             led.append(kill_leader(quorum, led[-1]))
-        until(lambda: all(lag == 0 for _, lag in quorum.replication(led[-1]).values()))
+        wait_until(lambda: all(lag == 0 for _, lag in quorum.replication(led[-1]).values()))
         for node_id in (1, 2):
             node = quorum.nodes[node_id]
             assert isinstance(node, KafkaNode)
@@ -133,9 +126,9 @@ def test_a_quorum_of_both(kafka_libs: Path, tmp_path: Path, static: bool) -> Non
         for node_id in (1, 2):
             quorum.nodes[node_id].kill()
             quorum.nodes[node_id] = quorum.as_penstock(node_id).start()
-        until(lambda: sorted(quorum.replication(3)) == [1, 2, 3])
+        wait_until(lambda: sorted(quorum.replication(3)) == [1, 2, 3])
         leader = quorum.leader(3)
-        until(lambda: all(lag == 0 for _, lag in quorum.replication(leader).values()))
+        wait_until(lambda: all(lag == 0 for _, lag in quorum.replication(leader).values()))
     finally:
         quorum.stop()
     logs = [quorum.metadata_log(node_id) for node_id in (1, 2, 3)]
@@ -149,7 +142,7 @@ def kill_leader(quorum: MixedQuorum, leader: int) -> int:
     quorum.nodes[leader].kill()
     time.sleep(5)  # the tool waits a minute for a leader that it was told of and that is gone
     others = [node_id for node_id in (1, 2, 3) if node_id != leader]
-    until(lambda: quorum.leader(others[0]) in others)
+    wait_until(lambda: quorum.leader(others[0]) in others)
     successor = quorum.leader(others[0])
     assert quorum.leader(others[1]) == successor
     node = quorum.nodes[leader]
@@ -157,5 +150,5 @@ def kill_leader(quorum: MixedQuorum, leader: int) -> int:
         node.launch()
     else:
         node.start()
-    until(lambda: quorum.replication(successor).get(leader, ("", 1))[1] == 0)
+    wait_until(lambda: quorum.replication(successor).get(leader, ("", 1))[1] == 0)
     return successor

@@ -2,7 +2,6 @@
 
 import os
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from kafka_node import CLUSTER_ID, KafkaNode, free_port
 from penstock_node import PenstockNode
+from waiting import wait_until
 
 pytestmark = [
     pytest.mark.kafka,
@@ -80,18 +80,11 @@ class MixedCluster:
         return {number: (partition.leader, sorted(partition.isrs)) for number, partition in found.items()}
 
     def await_in_sync(self) -> None:
-        until(lambda: all(isr == list(NODES) for _, isr in self.partitions().values()))
+        wait_until(lambda: all(isr == list(NODES) for _, isr in self.partitions().values()))
 
     def log(self, node_id: int, partition: int) -> bytes:
         files = sorted((self.nodes[node_id].data_dir / f"{TOPIC}-{partition}").glob("*.log"))
         return b"".join(file.read_bytes() for file in files)
-
-
-def until(condition: Callable[[], bool], timeout_s: float = 60) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, "not so in time"
-        time.sleep(0.3)
 
 
 class Records:
@@ -151,15 +144,15 @@ def test_they_lead_and_follow_each_other(kafka_libs: Path, tmp_path: Path) -> No
         assignment = [[first, *(other for other in NODES if other != first)] for first in LED_BY.values()]
         config = {"min.insync.replicas": "2"}
         topic = NewTopic(TOPIC, len(assignment), replica_assignment=assignment, config=config)
-        until(lambda: len(admin.list_topics(timeout=10).brokers) == 3)
+        wait_until(lambda: len(admin.list_topics(timeout=10).brokers) == 3)
         admin.create_topics([topic])[TOPIC].result(30)
-        until(lambda: {p: leader for p, (leader, _) in cluster.partitions().items()} == LED_BY)
+        wait_until(lambda: {p: leader for p, (leader, _) in cluster.partitions().items()} == LED_BY)
         records = Records(cluster.bootstrap_servers)
         records.produce(1_000)
         cluster.await_in_sync()
         for dies in (1, PENSTOCK):
             cluster.nodes[dies].kill()
-            until(lambda dies=dies: all(leader != dies for leader, _ in cluster.partitions().values()))  # type: ignore[misc]
+            wait_until(lambda dies=dies: all(leader != dies for leader, _ in cluster.partitions().values()))  # type: ignore[misc]
             records.produce(500)
             cluster.nodes[dies].start()
             cluster.await_in_sync()
