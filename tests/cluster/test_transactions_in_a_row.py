@@ -1,11 +1,10 @@
 """Transactions on three nodes, one right after the other: each must wait for the markers of the one before.
 
 A commit on a follower's fetch may append at once to other partitions that the same follower fetches. Where
-that fetch was not told, it slept for its half second, and so did every transaction.
+that fetch was not told, it slept for its half second, and so did every transaction. Here such a fetch would
+sleep for longer than a transaction may take.
 """
 
-import statistics
-import time
 from pathlib import Path
 
 from confluent_kafka import Producer
@@ -14,11 +13,16 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from several_nodes import penstock_nodes
 
 TRANSACTIONS = 20
-MEDIAN_MS_MAX = 250  # half of replica.fetch.wait.max.ms
+COMMIT_WITHIN_S = 50
+SLEEPY = {
+    "replica.fetch.wait.max.ms": "60000",
+    "replica.socket.timeout.ms": "120000",
+    "replica.lag.time.max.ms": "300000",
+}
 
 
 def test_the_next_one_begins_at_once(tmp_path: Path) -> None:
-    with penstock_nodes(tmp_path) as cluster:
+    with penstock_nodes(tmp_path, config=SLEEPY) as cluster:
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
         admin.create_topics([NewTopic("out", 6, 3)])["out"].result(30)
         for number in range(2):  # coordinators of both partitions of __transaction_state
@@ -30,13 +34,9 @@ def test_the_next_one_begins_at_once(tmp_path: Path) -> None:
                     "log_level": 0,
                 }
             )
-            producer.init_transactions(30)
-            took_ms = []
+            producer.init_transactions(COMMIT_WITHIN_S)
             for _ in range(TRANSACTIONS):
-                began_s = time.monotonic()
                 producer.begin_transaction()
                 for partition in range(6):
                     producer.produce("out", b"x", partition=partition)
-                producer.commit_transaction(30)
-                took_ms.append((time.monotonic() - began_s) * 1000)
-            assert statistics.median(took_ms) < MEDIAN_MS_MAX, took_ms
+                producer.commit_transaction(COMMIT_WITHIN_S)
