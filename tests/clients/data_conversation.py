@@ -43,9 +43,10 @@ from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.codec import Message, MessageStruct
 from penstock.protocol.compression import Codec
 from penstock.protocol.errors import ErrorCode
+from waiting import wait_until
 
 ANSWER = "    "
-PATIENCE_S = 5.0
+PATIENCE_S = 60.0
 TIMEOUT_MS = 5_000
 CLOCK_TOLERANCE_MS = 600_000
 FETCH_BYTES = 1 << 20
@@ -126,11 +127,25 @@ class Conversation:
     def topic(self, words: list[str]) -> Iterable[str]:
         name, *rest = words
         configs = {key.replace(".", "_"): value for key, value in options_of(rest)[0].items()}
-        topic_id = self.wire.create_topic(name, int(configs.pop("partitions", "1")), **configs)
+        partitions = int(configs.pop("partitions", "1"))
+        topic_id = self.wire.create_topic(name, partitions, **configs)
+        wait_until(lambda: self.is_led(name, partitions))
         number = next(n for n in itertools.count(1) if f"{name}#{n}" not in self.ids)
         self.ids[f"{name}#{number}"] = self.ids[name] = topic_id
         time.sleep(self.settle_s)
         return []
+
+    def is_led(self, topic: str, partitions: int) -> bool:
+        """Whether the node leads the partitions: Apache Kafka begins to a moment after it has made them."""
+        asked = [
+            m.ListOffsetsRequest.ListOffsetsPartition(partition_index=number, timestamp=-1)
+            for number in range(partitions)
+        ]
+        request = m.ListOffsetsRequest(
+            replica_id=-1, topics=[m.ListOffsetsRequest.ListOffsetsTopic(name=topic, partitions=asked)]
+        )
+        (answer,) = self.wire.ask(request, m.ListOffsetsResponse, 7).topics
+        return not any(partition.error_code for partition in answer.partitions)
 
     def set(self, words: list[str]) -> Iterable[str]:
         topic, (name, value) = words[0], words[1].split("=")
