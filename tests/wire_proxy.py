@@ -70,7 +70,7 @@ class WireProxy:
         self._released.set()
         for pipe in self._pipes:
             if pipe.held is not None:
-                assert pipe.held_is_answered.wait(10), "the node never answered what was held"
+                assert pipe.held_is_answered.wait(60), "the node never answered what was held"
 
     def fate_of(self, request: Request) -> Fate:
         with self._lock:

@@ -174,7 +174,7 @@ def test_transactions_of_the_raw_client_are_committed(penstock_cluster: Cluster,
 
 def create_topic(cluster: Cluster, name: str) -> str:
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
-    admin.create_topics([NewTopic(name, num_partitions=4, replication_factor=1)])[name].result(10)
+    admin.create_topics([NewTopic(name, num_partitions=4, replication_factor=1)])[name].result(60)
     return name
 
 

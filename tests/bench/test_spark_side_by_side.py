@@ -156,7 +156,7 @@ def test_topics_hold_what_they_say(penstock_cluster: Cluster, data: Data) -> Non
     topic = f"filled-{data.records}"
     servers = penstock_cluster.bootstrap_servers
     admin = AdminClient({"bootstrap.servers": servers})
-    admin.create_topics([NewTopic(topic, num_partitions=2, replication_factor=1)])[topic].result(10)
+    admin.create_topics([NewTopic(topic, num_partitions=2, replication_factor=1)])[topic].result(60)
     fill(servers, topic, 2, data)
     found = penstock.read(topic, servers).to_table()
     keys, values, partitions = (found[name].to_pylist() for name in ("key", "value", "partition"))

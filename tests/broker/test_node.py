@@ -231,7 +231,7 @@ def test_metrics_are_served_where_asked_for(start_node: StartNode) -> None:
         wire.create_topic("t")
         wire.produce("t", batch_of(b"x"))
     line = next(line for line in node.log_file.read_text().splitlines() if "metrics served" in line)
-    with urllib.request.urlopen(f"http://{line.rsplit('address=', 1)[1]}/metrics", timeout=10) as response:
+    with urllib.request.urlopen(f"http://{line.rsplit('address=', 1)[1]}/metrics", timeout=60) as response:
         text = response.read().decode()
     assert 'penstock_requests_total{api="produce"} 1.0' in text
     assert 'penstock_log_end_offset{partition="0",topic="t"} 1.0' in text

@@ -145,7 +145,7 @@ def checking(registry: str) -> Iterator[str]:
 def create(servers: str, topic: str, **config: str) -> None:
     admin = AdminClient({"bootstrap.servers": servers})
     named = {name.replace("_", "."): value for name, value in config.items()}
-    admin.create_topics([NewTopic(topic, 1, 1, config=named)])[topic].result(10)
+    admin.create_topics([NewTopic(topic, 1, 1, config=named)])[topic].result(60)
 
 
 def produce(servers: str, topic: str, *values: bytes | None, **settings: Any) -> list[str]:
@@ -192,7 +192,7 @@ def test_who_registers_under_an_alias_may_write(checking: str, registry: str) ->
     alias = json.dumps({"alias": "invoices-value"}).encode()
     headers = {"Content-Type": "application/json"}
     asked = urllib.request.Request(f"{registry}/config/bills-value", alias, headers, method="PUT")
-    urllib.request.urlopen(asked, timeout=10).close()
+    urllib.request.urlopen(asked, timeout=60).close()
     assert serialized(registry, "bills") == foreign
     assert "bills-value" not in SchemaRegistryClient({"url": registry}).get_subjects()
     assert produce(checking, "bills", foreign) == [""]
@@ -214,7 +214,7 @@ def test_it_can_be_switched_on_and_off(checking: str) -> None:
             incremental_operation=AlterConfigOpType.SET,
         )
         resource = ConfigResource(ConfigResource.Type.TOPIC, "switched", incremental_configs=[entry])
-        admin.incremental_alter_configs([resource])[resource].result(10)
+        admin.incremental_alter_configs([resource])[resource].result(60)
         assert (produce(checking, "switched", b"{}") == [""]) is taken
 
 

@@ -80,7 +80,7 @@ def admin(cluster: SeveralNodes) -> AdminClient:
 def make_topic(cluster: SeveralNodes, name: str, assignment: list[list[int]], megabytes: int = 0) -> None:
     topic = NewTopic(name, num_partitions=len(assignment), replica_assignment=assignment)
     client = admin(cluster)  # the result is lost with it
-    client.create_topics([topic])[name].result(20)
+    client.create_topics([topic])[name].result(60)
     for node in cluster.nodes.values():
         await_topic(node.bootstrap_servers, name)
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "linger.ms": 20})
@@ -97,13 +97,13 @@ def await_topic(server: str, name: str) -> None:
 
 
 def replicas(cluster: SeveralNodes, topic: str) -> list[list[int]]:
-    partitions = admin(cluster).list_topics(topic, timeout=20).topics[topic].partitions
+    partitions = admin(cluster).list_topics(topic, timeout=60).topics[topic].partitions
     return [sorted(partitions[number].replicas) for number in sorted(partitions)]
 
 
 def leaders(cluster: SeveralNodes, topic: str) -> list[int]:
     """As some node knows it, which may hear of an election a moment after the one that ran it."""
-    partitions = admin(cluster).list_topics(topic, timeout=20).topics[topic].partitions
+    partitions = admin(cluster).list_topics(topic, timeout=60).topics[topic].partitions
     return [partitions[number].leader for number in sorted(partitions)]
 
 

@@ -34,7 +34,7 @@ def node() -> Iterator[Cluster]:
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
         topics = [NewTopic(name, 2, 1) for name in ("payments", "stuck", "quiet")]
         for future in admin.create_topics(topics).values():
-            future.result(10)
+            future.result(60)
         yield cluster
 
 

@@ -56,7 +56,7 @@ def server(*answers):
     try:
         yield ServerAddress(*listener.getsockname()), requests
     finally:
-        thread.join(5)
+        thread.join(60)
         assert not thread.is_alive()
 
 

@@ -19,7 +19,7 @@ from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.codec import MessageStruct
 from penstock.protocol.errors import ErrorCode
 
-TIMEOUT_S = 20
+TIMEOUT_S = 60
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 RETRIED = {
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -190,10 +190,10 @@ def await_coordinator(talk: Conversation, *group_ids: str) -> None:
 
 
 def attempts() -> Iterator[int]:
-    for attempt in range(200):
+    for attempt in range(600):
         yield attempt
         time.sleep(0.1)
-    raise AssertionError("the broker is not ready after 20 s")
+    raise AssertionError("the broker is not ready after a minute")
 
 
 # -- the requests ------------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ def topic(penstock_cluster: Cluster, request: pytest.FixtureRequest) -> str:
     """A topic of one partition for this test alone."""
     name = f"{request.node.name}-{uuid.uuid4().hex[:6]}"
     admin = AdminClient({"bootstrap.servers": penstock_cluster.bootstrap_servers})
-    admin.create_topics([NewTopic(name, 1)])[name].result(10)
+    admin.create_topics([NewTopic(name, 1)])[name].result(60)
     return name
 
 
@@ -38,7 +38,7 @@ def check(bootstrap: str, topic: str) -> None:
     assert read(bootstrap, topic, "read_committed") == COMMITTED * 2
     assert sorted(read(bootstrap, topic, "read_uncommitted")) == sorted(COMMITTED * 2 + ABORTED)
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": topic})
-    [committed] = consumer.committed([TopicPartition(topic, 0)], timeout=10)
+    [committed] = consumer.committed([TopicPartition(topic, 0)], timeout=60)
     consumer.close()
     assert committed.offset == SOURCE_OFFSET
 

@@ -24,11 +24,11 @@ def consume(bootstrap: str, topic: str, count: int, **settings: str | bool) -> l
         }
     )
     try:
-        metadata = consumer.list_topics(topic, timeout=10).topics[topic]
+        metadata = consumer.list_topics(topic, timeout=60).topics[topic]
         consumer.assign([TopicPartition(topic, p, OFFSET_BEGINNING) for p in metadata.partitions])
         found: list[Message] = []
         while len(found) < count:
-            batch = consumer.consume(count - len(found), timeout=10)
+            batch = consumer.consume(count - len(found), timeout=60)
             assert batch, f"{len(found)} of {count} records came"
             for message in batch:
                 assert message.error() is None, message.error()
@@ -41,7 +41,7 @@ def consume(bootstrap: str, topic: str, count: int, **settings: str | bool) -> l
 def test_defaults(penstock_cluster: Cluster) -> None:
     bootstrap, topic = penstock_cluster.bootstrap_servers, f"confluent-{uuid.uuid4().hex}"
     admin = AdminClient({"bootstrap.servers": bootstrap})  # results are lost if it is collected early
-    admin.create_topics([NewTopic(topic, 3)])[topic].result(10)
+    admin.create_topics([NewTopic(topic, 3)])[topic].result(60)
     delivered: dict[tuple[int, int], bytes | None] = {}
 
     def report(error: KafkaError | None, message: Message) -> None:
@@ -101,8 +101,8 @@ def test_offsets_for_times(penstock_cluster: Cluster) -> None:
     assert producer.flush(20) == 0
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": uuid.uuid4().hex})
     try:
-        assert consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=10) == (0, 10)
-        (found,) = consumer.offsets_for_times([TopicPartition(topic, 0, base_ms + 4500)], timeout=10)
+        assert consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=60) == (0, 10)
+        (found,) = consumer.offsets_for_times([TopicPartition(topic, 0, base_ms + 4500)], timeout=60)
         assert found.offset == 5
     finally:
         consumer.close()

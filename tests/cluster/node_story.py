@@ -26,7 +26,7 @@ GROUPS = ("readers", "by hand", "of the new protocol", "of transactions")
 TRANSACTIONAL_IDS = ("of the first protocol", "of version 2")
 TIMESTAMPS = (START_MS, START_MS + 1_050, START_MS + 3_333, START_MS + 10**9)
 """Worth searching for: some records are older than others before them."""
-TIMEOUT_S = 20
+TIMEOUT_S = 60
 
 
 class IdempotentWriter:

@@ -67,7 +67,7 @@ class SparkCluster:
                 os.killpg(process.pid, signal.SIGTERM)
         for process in self._processes:
             try:
-                process.wait(10)
+                process.wait(60)
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()

@@ -140,7 +140,7 @@ def leave_led_by_others(cluster: SeveralNodes, node_id: int) -> None:
     node(cluster, node_id).stop()
     node(cluster, node_id).start()
     until_whole(cluster)
-    topics = AdminClient({"bootstrap.servers": cluster.bootstrap_servers}).list_topics(timeout=20).topics
+    topics = AdminClient({"bootstrap.servers": cluster.bootstrap_servers}).list_topics(timeout=60).topics
     leaders = {p.leader for topic in topics.values() for p in topic.partitions.values()}
     assert node_id not in leaders, leaders
 

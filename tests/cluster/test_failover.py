@@ -121,7 +121,7 @@ def total(ports: list[int], name: str) -> float:
     """The sum of a metric over nodes."""
     found = 0.0
     for port in ports:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as page:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as page:
             text = page.read().decode()
         [value] = re.findall(rf"^{re.escape(name)} (\S+)$", text, re.MULTILINE)
         found += float(value)

@@ -60,7 +60,7 @@ def read_keys(cluster: Cluster, count: int) -> list[int]:
     """All there is, which has to be `count` records."""
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "check"})
     try:
-        low, high = consumer.get_watermark_offsets(TopicPartition("t", 0), timeout=10)
+        low, high = consumer.get_watermark_offsets(TopicPartition("t", 0), timeout=60)
         assert (low, high) == (0, count)
         consumer.assign([TopicPartition("t", 0, 0)])
         found: list[int] = []

@@ -147,6 +147,6 @@ def coordinator(cluster: SeveralNodes) -> int | None:
     """As a client says that asks for the first time; None while there is none."""
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
     try:
-        return admin.describe_consumer_groups([GROUP], request_timeout=5)[GROUP].result(10).coordinator.id
+        return admin.describe_consumer_groups([GROUP], request_timeout=5)[GROUP].result(60).coordinator.id
     except KafkaException:
         return None

@@ -129,7 +129,7 @@ def test_acknowledged_records_survive_kills(tmp_path: Path) -> None:
 def create_topics(cluster: Cluster) -> None:
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
     for future in admin.create_topics([NewTopic(topic, PARTITIONS, 1) for topic in CLIENTS]).values():
-        future.result(10)
+        future.result(60)
 
 
 def wait_for_progress(writers: list[Writer]) -> None:
@@ -148,7 +148,7 @@ def read_sequences(bootstrap: str, topic: str, partition: int) -> dict[int, int]
         {"bootstrap.servers": bootstrap, "group.id": "check", "check.crcs": True, "enable.auto.commit": False}
     )
     try:
-        low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=10)
+        low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=60)
         assert low == 0
         consumer.assign([TopicPartition(topic, partition, 0)])
         found: dict[int, int] = {}

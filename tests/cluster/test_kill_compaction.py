@@ -71,7 +71,7 @@ def test_the_table_survives_kills_in_the_middle_of_compaction() -> None:
     table: Table = {}
     with Cluster(CONFIG) as cluster:
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
-        admin.create_topics([NewTopic("table", 1, 1, config=TOPIC_CONFIG)])["table"].result(10)
+        admin.create_topics([NewTopic("table", 1, 1, config=TOPIC_CONFIG)])["table"].result(60)
         for _ in range(ROUNDS):
             produce(cluster.bootstrap_servers, rng, table)
             time.sleep(rng.random() / 2)

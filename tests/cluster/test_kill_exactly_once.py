@@ -442,7 +442,7 @@ def running(
             topics = [NewTopic(SOURCE, SOURCE_PARTITIONS, 1)]
             topics += [NewTopic(topic, OUTPUT_PARTITIONS, 1) for topic in (*TOPICS, SUMS)]
             for created in admin.create_topics(topics).values():
-                created.result(20)
+                created.result(60)
             story = Story(node, proxy, scratch, chance, **conditions)
             try:
                 feeder = Feeder(proxy.bootstrap_servers)

@@ -181,7 +181,7 @@ def run(command: list[str], scratch: Path, nodes: int) -> None:
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
         topics = [NewTopic(topic, PARTITIONS, min(nodes, 3)) for topic in ("source", "sink")]
         for created in admin.create_topics(topics).values():
-            created.result(10)
+            created.result(60)
         feeder = Feeder(cluster.bootstrap_servers, "source")
         feeder.start()
         with workers_of(command, cluster, scratch) as workers:

@@ -76,7 +76,7 @@ class MixedCluster:
     def partitions(self) -> dict[int, tuple[int, list[int]]]:
         """(leader, in-sync replicas) of each."""
         admin = AdminClient({"bootstrap.servers": self.bootstrap_servers})
-        found = admin.list_topics(TOPIC, timeout=10).topics[TOPIC].partitions
+        found = admin.list_topics(TOPIC, timeout=60).topics[TOPIC].partitions
         return {number: (partition.leader, sorted(partition.isrs)) for number, partition in found.items()}
 
     def await_in_sync(self) -> None:
@@ -144,7 +144,7 @@ def test_they_lead_and_follow_each_other(kafka_libs: Path, tmp_path: Path) -> No
         assignment = [[first, *(other for other in NODES if other != first)] for first in LED_BY.values()]
         config = {"min.insync.replicas": "2"}
         topic = NewTopic(TOPIC, len(assignment), replica_assignment=assignment, config=config)
-        wait_until(lambda: len(admin.list_topics(timeout=10).brokers) == 3)
+        wait_until(lambda: len(admin.list_topics(timeout=60).brokers) == 3)
         admin.create_topics([topic])[TOPIC].result(30)
         wait_until(lambda: {p: leader for p, (leader, _) in cluster.partitions().items()} == LED_BY)
         records = Records(cluster.bootstrap_servers)
@@ -160,10 +160,8 @@ def test_they_lead_and_follow_each_other(kafka_libs: Path, tmp_path: Path) -> No
         counts = {partition: len(values) for partition, values in records.acknowledged.items()}
         assert read_all(cluster.bootstrap_servers, counts) == records.acknowledged
         cluster.await_in_sync()
-        time.sleep(1.5)  # followers hear of the last high watermark
-        for partition in LED_BY:
-            logs = {node_id: cluster.log(node_id, partition) for node_id in NODES}
-            assert len(set(logs.values())) == 1, {node_id: len(log) for node_id, log in logs.items()}
+        for partition in LED_BY:  # followers learn of the last high watermark a moment later
+            wait_until(lambda p=partition: len({cluster.log(node_id, p) for node_id in NODES}) == 1)  # type: ignore[misc]
         for node_id in NODES:
             node = cluster.nodes[node_id]
             if isinstance(node, KafkaNode):

@@ -123,7 +123,7 @@ def test_brokers_are_added_under_load(tmp_path: Path) -> None:
         print(f"rate {rate:.0f} records/s; the slowest second {min(each_second)}, of {len(each_second)}")
         print(printed)
         assert min(each_second) > rate / 2
-        found = admin.list_topics("t", timeout=20).topics["t"].partitions
+        found = admin.list_topics("t", timeout=60).topics["t"].partitions
         replicas = Counter(broker for p in found.values() for broker in p.replicas)
         assert set(replicas) == {1, 2, 3, 4, 5}
         assert max(replicas.values()) - min(replicas.values()) <= 2

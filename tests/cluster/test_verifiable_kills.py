@@ -65,7 +65,7 @@ class Tool:
             self._process.wait(90)
         finally:
             self._process.kill()
-        self._reader.join(10)
+        self._reader.join(60)
 
 
 def test_nothing_is_lost_or_doubled(tmp_path: Path, kafka_libs: Path) -> None:

@@ -95,7 +95,7 @@ def counts(node: Node, topic: str) -> list[int]:
 
 
 def topics(node: Node) -> set[str]:
-    return set(AdminClient({"bootstrap.servers": node.servers}).list_topics(timeout=10).topics)
+    return set(AdminClient({"bootstrap.servers": node.servers}).list_topics(timeout=60).topics)
 
 
 def test_members_come_while_others_run_and_go_on_after_a_restart(

@@ -205,14 +205,14 @@ def test_the_endpoint_serves_what_prometheus_reads(metrics):
     metrics.progressed(read_progress(report(0)))
     endpoint = MetricsEndpoint(metrics, 0)
     url = f"http://127.0.0.1:{endpoint.port}/metrics"
-    with urllib.request.urlopen(url, timeout=10) as answer:
+    with urllib.request.urlopen(url, timeout=60) as answer:
         text = answer.read().decode()
     assert 'penstock_query_records_total{query="orders"} 100.0' in text
     with pytest.raises(MetricsPortTaken, match=rf"127\.0\.0\.1:{endpoint.port}, is in use: expected a free"):
         MetricsEndpoint(metrics, endpoint.port)
     endpoint.close()
     with pytest.raises(OSError, match="refused"):
-        urllib.request.urlopen(url, timeout=10)
+        urllib.request.urlopen(url, timeout=60)
 
 
 # The console

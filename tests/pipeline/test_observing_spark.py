@@ -20,7 +20,7 @@ def numbers(first, end):
 
 def scraped(port, query):
     """{(name, *label values but the query's, by label): value} of one query."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
         text = answer.read().decode()
     return {
         (

@@ -32,7 +32,6 @@ from sink_publishing import (
     publisher,
     records_of,
     values_of,
-    wait_until,
 )
 
 from kafka_node import KafkaNode
@@ -59,6 +58,7 @@ from penstock.spark.sink.publisher import (
     publish_once,
 )
 from penstock.testing import Cluster
+from waiting import wait_until
 from wire_proxy import Fate, Request, WireProxy
 
 SAFE_DOWNGRADE = 2
@@ -111,14 +111,14 @@ def target(broker: Target) -> Iterator[Target]:
     admin = AdminClient({"bootstrap.servers": broker.servers})
     topics = [NewTopic(topic, PARTITIONS, 1, config={"retention.ms": "-1"}) for topic in TOPICS]
     for created in admin.create_topics([*topics, NewTopic(SOURCE.topic, 1, 1)]).values():
-        created.result(20)
+        created.result(60)
     # Apache Kafka answers before its broker has heard of them from its controller.
-    wait_until(lambda: {*TOPICS, SOURCE.topic} <= set(admin.list_topics(timeout=10).topics))
+    wait_until(lambda: {*TOPICS, SOURCE.topic} <= set(admin.list_topics(timeout=60).topics))
     yield broker
     broker.proxy.decide = lambda _: Fate.PASS
     for deleted in admin.delete_topics([*TOPICS, SOURCE.topic]).values():
-        deleted.result(20)
-    wait_until(lambda: not {*TOPICS, SOURCE.topic} & set(admin.list_topics(timeout=10).topics))
+        deleted.result(60)
+    wait_until(lambda: not {*TOPICS, SOURCE.topic} & set(admin.list_topics(timeout=60).topics))
 
 
 @pytest.fixture
@@ -201,7 +201,7 @@ def kill_at(target: Target, query_id: str, batch_id: int, run_id: str, place: Pl
         seen.append(request)
         if places_in(seen)[-1] != place:
             return Fate.PASS
-        assert pid_is_known.wait(10)
+        assert pid_is_known.wait(60)
         assert process.pid is not None
         os.kill(process.pid, signal.SIGKILL)
         return fate
@@ -474,7 +474,7 @@ def test_an_unknown_outcome_is_settled_by_the_next_attempt(target: Target, query
             pytest.raises(ClientError) as raised,
         ):
             publisher(cluster, query_id).publish(publication(batch_id, f"run-{batch_id}"))
-        assert killed.wait(5), raised.value
+        assert killed.wait(60), raised.value
         target.proxy.decide = lambda _: Fate.PASS
         target.proxy.when_cut = lambda: None
         target.start()
@@ -563,8 +563,8 @@ def test_a_batch_larger_than_the_topic_takes_is_split_in_its_transaction(target:
     admin = AdminClient({"bootstrap.servers": target.servers})
     topic = f"small-{uuid.uuid4()}"
     config = {"max.message.bytes": "2000"}
-    admin.create_topics([NewTopic(topic, 1, 1, config=config)])[topic].result(20)
-    wait_until(lambda: topic in admin.list_topics(timeout=10).topics)
+    admin.create_topics([NewTopic(topic, 1, 1, config=config)])[topic].result(60)
+    wait_until(lambda: topic in admin.list_topics(timeout=60).topics)
     values = [b"%02d" % number * 100 for number in range(40)]
     rows = [Record(0, 1, None, value) for value in values]
 

@@ -115,7 +115,7 @@ def test_apache_kafka_is_read_and_written(copy, committed, servers, kafka_server
     source, target = f"source-{uuid.uuid4()}", f"target-{uuid.uuid4()}"
     for cluster, topic in ((clusters[reads], source), (clusters[writes], target)):
         admin = AdminClient({"bootstrap.servers": cluster})
-        admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(20)
+        admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(60)
     producer = Producer({"bootstrap.servers": clusters[reads]})
     ways = {"reads": clusters[reads], "writes": clusters[writes]}
     expected: list[bytes] = []
@@ -236,7 +236,7 @@ def test_a_query_stopped_while_it_publishes_has_published_once(spark, tmp_path):
         servers = {"bootstrap.servers": proxy.bootstrap_servers}
         admin = AdminClient(servers)
         for created in admin.create_topics([NewTopic(name, 1, 1) for name in ("in", "out")]).values():
-            created.result(20)
+            created.result(60)
         producer = Producer(servers)
         for value in (b"1", b"2", b"3"):
             producer.produce("in", value)
@@ -263,6 +263,7 @@ def test_a_query_stopped_while_it_publishes_has_published_once(spark, tmp_path):
         assert again.awaitTermination(60)
         consumer = Consumer({**servers, "group.id": "c", "isolation.level": "read_committed"})
         consumer.assign([TopicPartition("out", 0, 0)])
-        values = [message.value() for message in consumer.consume(10, timeout=2)]
+        messages = consumer.consume(3, timeout=60) + consumer.consume(1, timeout=2)
+        values = [message.value() for message in messages]
         consumer.close()
         assert values == [b"1", b"2", b"3"]

@@ -87,8 +87,8 @@ def app(either_servers: str) -> Application:
     admin = AdminClient({"bootstrap.servers": either_servers})
     config = {"retention.ms": "-1"}
     [created] = admin.create_topics([NewTopic(app.topic, 8, 1, config=config)]).values()
-    created.result(20)
-    wait_until(lambda: app.topic in admin.list_topics(timeout=10).topics)
+    created.result(60)
+    wait_until(lambda: app.topic in admin.list_topics(timeout=60).topics)
     return app
 
 
@@ -314,7 +314,7 @@ def test_an_entry_that_was_forgotten_is_written_again_by_whoever_comes_first(
 def deleted(servers: str, group_id: str) -> bool:
     admin = AdminClient({"bootstrap.servers": servers})
     try:
-        admin.delete_consumer_groups([group_id])[group_id].result(20)
+        admin.delete_consumer_groups([group_id])[group_id].result(60)
     except KafkaException:  # Apache Kafka: a transaction that was answered may not be over
         return False
     return True
@@ -343,7 +343,7 @@ def test_an_entry_is_renewed_before_it_expires(
 
 def test_the_entry_is_found_where_another_topology_has_written_it(app: Application, cluster: Cluster) -> None:
     admin = AdminClient({"bootstrap.servers": app.servers})
-    admin.create_topics([NewTopic(f"other-{app.topic}", 1, 1)])[f"other-{app.topic}"].result(20)
+    admin.create_topics([NewTopic(f"other-{app.topic}", 1, 1)])[f"other-{app.topic}"].result(60)
     one = app.start(cluster, "one")
     other = app.driver("two", f"other-{app.topic}")
     app.ownership(cluster, other).claim(None)

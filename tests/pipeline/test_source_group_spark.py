@@ -172,7 +172,7 @@ def test_a_topic_created_again_between_runs_is_lost_data(start, make_topic, prod
     assert start(subscribe=topic).awaitTermination(60)
     admin.delete_topics([topic])[topic].result(30)
     deadline = time.monotonic() + 60
-    while topic in admin.list_topics(timeout=10).topics:
+    while topic in admin.list_topics(timeout=60).topics:
         assert time.monotonic() < deadline
         time.sleep(0.05)
     make_topic(name=topic)

@@ -75,7 +75,7 @@ def created_again(admin, make_topic, topic):
     """Delete a topic and create it under the same name, as soon as that is allowed."""
     admin.delete_topics([topic])[topic].result(30)
     deadline = time.monotonic() + 60
-    while topic in admin.list_topics(timeout=10).topics:
+    while topic in admin.list_topics(timeout=60).topics:
         assert time.monotonic() < deadline
         time.sleep(0.05)
     make_topic(name=topic)

@@ -193,5 +193,5 @@ def what_was_dropped_stays_away(server: Server, cluster: Cluster) -> None:
     request = urllib.request.Request(f"{server.url}/ksql/terminate", b"{}", method="POST")
     with urllib.request.urlopen(request, timeout=60) as answer:
         assert json.load(answer)[0]["warnings"] == []
-    left = producer.list_topics(timeout=20).topics
+    left = producer.list_topics(timeout=60).topics
     assert not [each for each in left if each.startswith(("_confluent-ksql-default_", "default_"))]

@@ -112,7 +112,7 @@ def test_reset_leaves_everything_where_it_cannot_tell_whose_the_checkpoint_is(
     assert message in said
     assert "Traceback" not in said
     assert (checkpoint / "penstock" / "streams.json").read_bytes() == kept
-    assert "shouting-counts-changelog" in node.admin.list_topics(timeout=10).topics
+    assert "shouting-counts-changelog" in node.admin.list_topics(timeout=60).topics
 
 
 @pytest.mark.usefixtures("spark")

@@ -39,7 +39,7 @@ class GatedFiles(FileSystem):
     def open(self, path: Path, flags: int, mode: int = 0o777) -> int:  # type: ignore[override]
         if str(path).endswith(".log.cleaned"):
             self.arrived.set()
-            assert self.gate.wait(10)
+            assert self.gate.wait(60)
             if self.error is not None:
                 raise self.error
         return super().open(path, flags, mode)

@@ -144,7 +144,7 @@ class SlowManager(LogManager):
         self._in_background(self._stand_still)
 
     def _stand_still(self) -> None:
-        self.go_on.wait(10)
+        self.go_on.wait(60)
 
     def remove_deleted_files(self, now_ms: int) -> None:
         self.removals += 1

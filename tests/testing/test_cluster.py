@@ -22,7 +22,7 @@ def read(bootstrap: str, count: int) -> list[bytes]:
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "reader"})
     try:
         consumer.assign([TopicPartition("events", 0, 0)])
-        return [message.value() for message in consumer.consume(count, timeout=10)]
+        return [message.value() for message in consumer.consume(count, timeout=60)]
     finally:
         consumer.close()
 

@@ -87,7 +87,7 @@ def address(recorded: Recorded) -> Iterator[tuple[str, int]]:
     thread.start()
     yield bound
     server.should_exit = True
-    thread.join(20)
+    thread.join(60)
     assert not thread.is_alive()
 
 
@@ -183,7 +183,7 @@ def test_who_reads_nothing_is_sent_nothing_more(
         assert other.get(f"http://{address[0]}:{address[1]}/asked").status_code == 200
     assert not recorded.has_ended.is_set()
     taken.close()
-    assert recorded.has_ended.wait(20)
+    assert recorded.has_ended.wait(60)
 
 
 def test_a_stream_that_stands_still_holds_no_other_of_its_connection(address: tuple[str, int]) -> None:
@@ -214,7 +214,7 @@ def test_a_stream_that_is_reset_ends_its_request(address: tuple[str, int], recor
     assert not recorded.has_ended.is_set()
     client.h2.reset_stream(number)
     client.flush()
-    assert recorded.has_ended.wait(20)
+    assert recorded.has_ended.wait(60)
     asked = client.ask("/asked")
     client.events_until(lambda event: isinstance(event, StreamEnded) and event.stream_id == asked)
 
@@ -272,7 +272,7 @@ def test_an_open_stream_does_not_hold_the_end(recorded: Recorded) -> None:
     older.request("GET", "/waiting")
     assert older.getresponse().read(5) == b"first"
     server.should_exit = True
-    thread.join(20)
+    thread.join(60)
     assert not thread.is_alive()
 
 

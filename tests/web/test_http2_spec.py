@@ -62,7 +62,7 @@ def test_the_protocol_is_kept_to(h2spec: Path, tmp_path: Path) -> None:
         )
     finally:
         server.should_exit = True
-        thread.join(20)
+        thread.join(60)
     cases = list(ElementTree.parse(report).iter("testcase"))
     assert len(cases) == 145
     failed = [case for case in cases if case.find("failure") is not None or case.find("error") is not None]

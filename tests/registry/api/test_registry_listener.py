@@ -125,7 +125,7 @@ def test_who_is_not_trusted_is_refused(secured, authority):
     with pytest.raises(RegistryUnreachable, match=r"(?i)certificate required|reset|broken pipe|closed"):
         client(url, authority, schema_registry_ssl_keystore_location="").versions("s")
     with pytest.raises(OSError, match="closed connection without response"):
-        urllib.request.urlopen(url.replace("https", "http"), timeout=10)
+        urllib.request.urlopen(url.replace("https", "http"), timeout=60)
 
 
 def test_a_challenge_names_the_realm(penstock_cluster, tmp_path):
@@ -137,7 +137,7 @@ def test_a_challenge_names_the_realm(penstock_cluster, tmp_path):
     server.start()
     try:
         with pytest.raises(urllib.error.HTTPError) as refused:
-            urllib.request.urlopen(f"{server.url}/subjects", timeout=10)
+            urllib.request.urlopen(f"{server.url}/subjects", timeout=60)
         assert refused.value.headers["WWW-Authenticate"] == 'Basic realm="SchemaRegistry-Props"'
         assert b'"error_code":401' in refused.value.read()
         assert RegistryClient(

@@ -134,7 +134,7 @@ def test_a_slow_reader_whose_records_are_deleted_is_told(
         assert len(taken(fast, 50)) == 50
     admin = AdminClient({"bootstrap.servers": server.servers})
     [deleted] = admin.delete_records([TopicPartition("s", 0, 290)]).values()
-    deleted.result(20)
+    deleted.result(60)
     with pytest.raises(EngineError, match=r"records of s-0 from offset .* were deleted before this query"):
         list(slow.rows(timeout_s=20))
 
@@ -163,7 +163,7 @@ def test_a_partition_that_is_new_is_read_from_its_beginning(
     result = server.engine.query(FOLLOW)
     admin = AdminClient({"bootstrap.servers": server.servers})
     [grown] = admin.create_partitions([NewPartitions("s", 3)]).values()
-    grown.result(20)
+    grown.result(60)
     write(server, "a", partition=2)
     assert [row[1] for row in taken(result, 1)] == ["a"]
 

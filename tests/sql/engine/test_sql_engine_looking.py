@@ -363,9 +363,9 @@ def test_assert_waits_no_longer_than_the_server_is_there(
     monkeypatch.setattr(server.engine._topics, "shape", lambda name: is_asked.set())
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(server.refused, "ASSERT TOPIC 's' TIMEOUT 1 HOUR;", "shutting down")
-        assert is_asked.wait(20)
+        assert is_asked.wait(60)
         server.close()
-        assert waiting.result(20).code is ErrorCode.SERVER_SHUTTING_DOWN
+        assert waiting.result(60).code is ErrorCode.SERVER_SHUTTING_DOWN
 
 
 def test_assert_schema(start: Callable[..., Server]) -> None:

@@ -154,7 +154,7 @@ def test_readers_are_listed_and_ended(server: Server) -> None:
     thread.start()
     told = server.one(f"TERMINATE {result.query_id};".replace(result.query_id, f"`{result.query_id}`"))
     assert (told["@type"], told["wasTerminated"]) == ("terminate_query", True)
-    assert ended.wait(10)
+    assert ended.wait(60)
     thread.join()
     assert server.engine.close_query(other.query_id)
     assert not server.engine.close_query(other.query_id)

@@ -153,12 +153,12 @@ def test_statements_that_wait_do_not_hide_how_the_server_is(
         monkeypatch.setattr(service.server.engine._topics, "shape", lambda name: is_asked.set())
         asked = {"ksql": "ASSERT TOPIC 'nothing' TIMEOUT 1 HOUR;"}
         waiting = pool.submit(service.ask, "POST", "/ksql", asked)
-        assert is_asked.wait(20)
+        assert is_asked.wait(60)
         for path in ("/info", "/healthcheck", "/v1/metadata/id"):
             assert service.ask("GET", path).status == 200
         assert not waiting.done()
         service.server.close()
-        assert waiting.result(20).status == 500
+        assert waiting.result(60).status == 500
 
 
 # Clients of push queries
