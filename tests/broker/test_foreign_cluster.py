@@ -103,7 +103,9 @@ def test_a_controller_of_another_cluster_says_so(tmp_path: Path, caplog: pytest.
             )
             await foreign.start()
             await until(lambda: foreign.quorum.problem is not None)
-            assert f"belongs to cluster {HERE}, but this node to cluster {ELSEWHERE}" in foreign.quorum.problem
+            assert (
+                f"belongs to cluster {HERE}, but this node to cluster {ELSEWHERE}" in foreign.quorum.problem
+            )
             await foreign.stop()
 
     asyncio.run(asyncio.wait_for(scenario(), 60))

@@ -261,4 +261,7 @@ def remove_the_node(cluster: SeveralNodes) -> None:
     found = status(cluster)
     assert [broker["broker_id"] for broker in found["brokers"]] == [1, 2, 3]
     unknown = penstock(cluster, "rebalance", "--without", "9", "--dry-run")
-    assert (unknown.returncode, unknown.stderr) == (1, "error: there is no broker 9: expected one of 1, 2, 3\n")
+    assert (unknown.returncode, unknown.stderr) == (
+        1,
+        "error: there is no broker 9: expected one of 1, 2, 3\n",
+    )
