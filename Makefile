@@ -83,7 +83,7 @@ test-long: $(INSTALLED)
 	@PENSTOCK_LONG=1 RERUN=$(RERUN) $(BIN)/python -m pytest -n 2 -q -m "long or longer"
 
 docs: $(INSTALLED)
-	@$(BIN)/python docs/generate.py || true
+	@$(BIN)/python docs/generate.py
 
 NODES ?= 1 3
 librdkafka: $(INSTALLED)
