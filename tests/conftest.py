@@ -11,6 +11,7 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
 from kafka_node import record_classes
+from leftovers import Leftovers
 from long_run import skip_long
 from maven_jars import cache_root, jars_of
 from reruns import Reruns, are_requested
@@ -91,6 +92,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByFile:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(Leftovers())
     if are_requested() and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Reruns())
 

@@ -15,6 +15,8 @@ from typing import Final
 
 import pytest
 
+from leftovers import culprits_of
+
 FLAKY_TESTS_MAX: Final = 3
 NEVER_RUN_AGAIN: Final = ("simulation", "storage", "model")
 """Folders of tests/ whose failures count at once."""
@@ -34,7 +36,8 @@ class Reruns:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed:
-            self._tracebacks.setdefault(report.nodeid, report.longreprtext)
+            for nodeid in culprits_of(report) or [report.nodeid]:
+                self._tracebacks.setdefault(nodeid, report.longreprtext)
 
     # The outermost wrapper: the reruns begin once pytest has ended its workers and printed its summary.
     @pytest.hookimpl(wrapper=True, tryfirst=True)
