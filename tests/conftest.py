@@ -14,12 +14,21 @@ from kafka_node import record_classes
 from leftovers import Leftovers
 from long_run import skip_long
 from maven_jars import cache_root, jars_of
+from penstock.testing.memory import MEMORY_MAX
 from reruns import Reruns, are_requested
 
 # A busy machine is no failure: pytest-timeout ends what hangs. `make fuzz` asks for more examples.
 EXAMPLES = int(os.environ.get("PENSTOCK_EXAMPLES", "40"))
 settings.register_profile("penstock", deadline=None, max_examples=EXAMPLES)
 settings.load_profile("penstock")
+
+#: What one process may take, so that a test that goes wrong leaves memory to others. Programs that the tests
+#: start inherit it. Spark reads the first two; a node of Penstock stops at the third (docs/testing.md).
+MEMORY_BOUNDS = {
+    "SPARK_DRIVER_MEMORY": "1g",
+    "SPARK_DAEMON_MEMORY": "512m",
+    MEMORY_MAX: str(2 << 30),
+}
 
 KAFKA_VERSION = "4.3.1"
 TESTS = Path(__file__).parent
@@ -92,6 +101,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByFile:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    for name, value in MEMORY_BOUNDS.items():
+        os.environ.setdefault(name, value)
     config.pluginmanager.register(Leftovers())
     if are_requested() and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Reruns())

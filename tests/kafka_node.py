@@ -18,6 +18,7 @@ COMPLAINT = re.compile(r"^\[[^\]]*\] (WARN|ERROR|FATAL) ")
 
 # A process that lives for seconds gains nothing from the second compiler and from parallel collection.
 JAVA = ("java", "-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
+JAVA_COMPILER_HEAP = "-J-Xmx512m"
 QUIET_CLASS_DATA = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
 LOGGING = {
     "defaultLogLevel": "info",

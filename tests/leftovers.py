@@ -15,7 +15,6 @@ import time
 import uuid
 from collections.abc import Generator, Iterable
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import pytest
@@ -29,7 +28,7 @@ LAST_WORDS_S: Final = 5.0
 TERMINATE_S: Final = 3.0
 """After SIGTERM a process has this much time before SIGKILL."""
 COMMAND_CHARS: Final = 160
-PROC: Final = Path("/proc")
+PROC: Final = "/proc"
 POLL_S: Final = 0.02
 ENDS_WITH_PYTEST: Final = ("multiprocessing.resource_tracker", "multiprocessing.forkserver", "pyspark-shell")
 """Words of the command lines of processes that one Python process starts once and then keeps to its end."""
@@ -241,6 +240,7 @@ def _words(pid: int) -> list[str]:
 def _read(pid: int, name: str) -> bytes:
     """A file of a process; nothing once it has ended, or where the process belongs to somebody else."""
     try:
-        return (PROC / str(pid) / name).read_bytes()
+        with open(f"{PROC}/{pid}/{name}", "rb") as file:
+            return file.read()
     except OSError:
         return b""

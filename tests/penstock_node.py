@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
+from penstock.testing.memory import bound_memory
+
 START_TIMEOUT_S = 60
 STOP_TIMEOUT_S = 60
 
@@ -85,6 +87,7 @@ class PenstockNode:
                 start_new_session=True,
                 env=self.environment,
             )
+        bound_memory(self._process.pid)
 
     def await_ready(self) -> Self:
         assert self._process is not None

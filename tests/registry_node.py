@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from penstock.registry.api.server import RegistryServer
+from penstock.testing.memory import bound_memory
 
 
 class Answer(NamedTuple):
@@ -81,6 +82,7 @@ class RegistryProcess:
             stderr=subprocess.STDOUT,
             text=True,
         )
+        bound_memory(self._process.pid)
         assert self._process.stdout is not None
         told = ""
         for line in self._process.stdout:

@@ -22,6 +22,7 @@ from penstock.protocol.messages import (
     IncrementalAlterConfigsResponse,
 )
 from penstock.testing import Cluster
+from penstock.testing.memory import bound_memory
 from waiting import wait_until
 
 StartNode = Callable[..., Cluster]
@@ -157,6 +158,7 @@ def test_a_properties_file(tmp_path: Path) -> None:
     with subprocess.Popen(
         [*command, "--config", str(file)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as process:
+        bound_memory(process.pid)
         assert process.stdout is not None
         line = process.stdout.readline()
         assert line.startswith("ready on 127.0.0.1:")

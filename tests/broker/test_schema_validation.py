@@ -24,6 +24,7 @@ from penstock.protocol.records import Record
 from penstock.registry.api.server import RegistryServer
 from penstock.registry.client.errors import RegistryUnreachable
 from penstock.testing import Cluster
+from penstock.testing.memory import bound_memory
 from waiting import wait_until
 
 AVRO = json.dumps({"type": "record", "name": "Order", "fields": [{"name": "n", "type": "int"}]})
@@ -242,6 +243,7 @@ def test_a_node_with_a_registry_of_its_own_checks_with_it(tmp_path: Path) -> Non
     command += ["--listen", "127.0.0.1:0", "--registry", "--registry-listen", "127.0.0.1:0"]
     node = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
+        bound_memory(node.pid)
         assert node.stdout is not None
         said = [node.stdout.readline().split()[-1] for _ in range(2)]
         servers, url = said[0], said[1]

@@ -16,13 +16,16 @@ import pytest
 from broker_wire import Wire
 from penstock.protocol.messages import MetadataRequest, MetadataResponse
 from penstock.storage import meta_properties
+from penstock.testing.memory import bound_memory
 from registry_node import ask
 from waiting import wait_until
 
 
 def start(data_dir: Path, *arguments: str) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "penstock", "start", "--data-dir", str(data_dir), *arguments]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    bound_memory(process.pid)
+    return process
 
 
 @contextmanager

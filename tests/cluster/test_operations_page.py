@@ -18,6 +18,8 @@ from pathlib import Path
 import pytest
 from own_network import IN_OWN_NETWORK, is_possible
 
+from penstock.testing.memory import bound_memory
+
 PAGE = Path(__file__).parents[2] / "docs" / "operations.md"
 STEP_TIMEOUT_S = 120
 END = "--- the step has ended: "
@@ -52,6 +54,7 @@ class Shell:
             env={**environment, "PATH": f"{bin_directory}:{os.environ['PATH']}"},
             start_new_session=True,
         )
+        bound_memory(self._process.pid)
 
     def run(self, line: str) -> str:
         """What a command prints. It has to succeed; one that is left in the background only has to start."""

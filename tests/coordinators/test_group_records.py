@@ -2,11 +2,11 @@
 
 import json
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
 
+from kafka_node import run_java
 from penstock.broker.coordinator_partition import encode_records
 from penstock.coordinators.group.group import ClassicGroup
 from penstock.coordinators.group.member import Member
@@ -76,16 +76,11 @@ def test_kafkas_own_decoder_reads_them(kafka_libs: Path, tmp_path: Path) -> None
     directory.mkdir()
     segment = directory / "00000000000000000000.log"
     segment.write_bytes(encode_records(every_kind_of_record(), NOW_MS, compression=0))
-    dump = subprocess.run(
-        [
-            *("java", "-cp", f"{kafka_libs}/*", "org.apache.kafka.tools.DumpLogSegments"),
-            *("--offsets-decoder", "--files", str(segment)),
-        ],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={"JAVA_TOOL_OPTIONS": "-Dstdout.encoding=UTF-8 -Dfile.encoding=UTF-8", "PATH": "/usr/bin:/bin"},
-    ).stdout
+    dump = run_java(
+        kafka_libs,
+        *("-Dstdout.encoding=UTF-8", "-Dfile.encoding=UTF-8", "org.apache.kafka.tools.DumpLogSegments"),
+        *("--offsets-decoder", "--files", str(segment)),
+    )
     assert "isvalid: true" in dump
     rows = re.findall(r"key: (\{.*\}) payload: (.*)$", dump, re.MULTILINE)
     decoded = [(json.loads(key)["data"], None if v == "<DELETE>" else json.loads(v)) for key, v in rows]

@@ -7,7 +7,7 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-from kafka_node import JAVA
+from kafka_node import JAVA, JAVA_COMPILER_HEAP
 from penstock.protocol.api_keys import response_class
 from penstock.protocol.codec import Message
 from penstock.protocol.record_serde import decode_metadata_record
@@ -71,7 +71,9 @@ class KafkaController:
 def kafka_controller(libs: Path, classes: Path) -> Iterator[KafkaController]:
     """A controller without brokers and topics; its class is compiled into ``classes`` if it isn't yet."""
     if not any(classes.glob("**/*.class")):
-        subprocess.run(["javac", "-nowarn", "-cp", f"{libs}/*", "-d", classes, SOURCE], check=True)
+        subprocess.run(
+            ["javac", JAVA_COMPILER_HEAP, "-nowarn", "-cp", f"{libs}/*", "-d", classes, SOURCE], check=True
+        )
     process = subprocess.Popen(
         [
             *JAVA,

@@ -2,11 +2,11 @@
 
 import re
 import struct
-import subprocess
 from pathlib import Path
 
 import pytest
 
+from kafka_node import run_java
 from penstock.protocol import batch
 from penstock.protocol.columns import BinaryColumn, RowColumns, encode_batches
 from penstock.protocol.compression import LEVELS, Codec
@@ -47,15 +47,7 @@ def written_batches() -> list[bytes]:
 
 def dumped(kafka_libs: Path, log: Path) -> str:
     tool = ["org.apache.kafka.tools.DumpLogSegments", "--print-data-log", "--files", str(log)]
-    finished = subprocess.run(
-        ["java", "-cp", f"{kafka_libs}/*", *tool],
-        capture_output=True,
-        text=True,
-        timeout=DUMP_TIMEOUT_S,
-        check=False,
-    )
-    assert finished.returncode == 0, finished.stderr
-    return finished.stdout
+    return run_java(kafka_libs, *tool, timeout_s=DUMP_TIMEOUT_S)
 
 
 def shown_record(line: str) -> tuple[int, int, str | None, str]:

@@ -2,11 +2,11 @@
 
 import json
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
 
+from kafka_node import run_java
 from penstock.protocol.messages import TransactionLogKey, TransactionLogValue
 from penstock.protocol.record_serde import encode_coordinator_key, encode_versioned
 from penstock.protocol.records import Record, encode_batch
@@ -59,9 +59,7 @@ def test_kafkas_own_decoder_reads_transaction_records(kafka_libs: Path, tmp_path
         )
     )
     tool = ["org.apache.kafka.tools.DumpLogSegments", "--transaction-log-decoder", "--files", str(segment)]
-    dump = subprocess.run(
-        ["java", "-cp", f"{kafka_libs}/*", *tool], capture_output=True, text=True, timeout=60, check=True
-    ).stdout
+    dump = run_java(kafka_libs, *tool, timeout_s=60)
     assert "isvalid: true" in dump
     rows = re.findall(r"key: (\{.*\}) payload: (.*)$", dump, re.MULTILINE)
     assert [json.loads(key)["data"]["transactionalId"] for key, _ in rows] == [

@@ -14,6 +14,7 @@ from views_cluster import Runner, counting_app
 
 from penstock.cli import streams
 from penstock.testing import Cluster
+from penstock.testing.memory import bound_memory
 
 APP = """
 from penstock.streams import App, long, sessions, string, tumbling
@@ -44,6 +45,7 @@ def test_it_serves_what_a_file_defines_until_it_is_told_to_end(
         text=True,
     )
     try:
+        bound_memory(process.pid)
         assert process.stdout is not None
         told = process.stdout.readline()
         found = re.search(r"is served at (http://127\.0\.0\.1:\d+); stores: counts$", told.strip())

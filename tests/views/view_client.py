@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode, urlsplit
 
+from penstock.testing.memory import bound_memory
+
 
 class Reply(NamedTuple):
     status: int
@@ -45,6 +47,7 @@ class NodeProcess:
         self.process = subprocess.Popen(
             [sys.executable, str(script), *words], stdout=subprocess.PIPE, text=True, bufsize=1
         )
+        bound_memory(self.process.pid)
         self.endpoint = ""
 
     def wait_until_listening(self) -> None:

@@ -40,6 +40,8 @@ class Cluster:
         with Cluster(nodes=3) as cluster:
             cluster.node(2).kill()
 
+    `PENSTOCK_TEST_NODE_MEMORY_MAX_BYTES` in the environment bounds the memory of each node.
+
     Args:
         config: Kafka configuration names and values, on top of `TEST_CONFIG`.
         nodes: the number of brokers.

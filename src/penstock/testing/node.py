@@ -10,6 +10,8 @@ import time
 from pathlib import Path
 from typing import Final
 
+from penstock.testing.memory import bound_memory
+
 READY: Final = re.compile(r"ready on (\S+):(\d+)")
 LOG_TAIL_BYTES: Final = 4096
 
@@ -76,6 +78,7 @@ class Node:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, start_new_session=True
             )
+        bound_memory(self._process.pid)
 
     def await_ready(self, timeout_s: float = 30.0) -> None:
         """Return once the node accepts connections. Raises ClusterError, and then the node is not running."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 from penstock.cli import registry, schema
+from penstock.testing.memory import bound_memory
 from small_registry import SmallRegistry
 
 PAGE = (Path(__file__).parents[3] / "docs" / "registry.md").read_text()
@@ -28,6 +29,7 @@ def test_the_page(tmp_path: Path) -> None:
         cwd=tmp_path,
     )
     try:
+        bound_memory(node.pid)
         assert node.stdout is not None
         told = ""
         while (found := re.search(r"schema registry ready at (\S+)", told)) is None:
