@@ -105,6 +105,7 @@ class Leftovers:
         self._mark = f"{os.getpid()}-{uuid.uuid4().hex}"
         self._listed: set[int] = set()
         self._appeared_in: dict[Process, str] = {}
+        self._before: set[Process] = set()
         self._shared: set[Process] = set()
 
     @pytest.hookimpl(tryfirst=True)
@@ -113,10 +114,10 @@ class Leftovers:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self) -> None:
-        """What runs before the first test was not started by a test."""
+        """Remember what runs before the first test: no test has started it."""
         snapshot = Snapshot(self._mark)
         self._listed = snapshot.pids
-        self._shared |= snapshot.ours(snapshot.pids).keys()
+        self._before = set(snapshot.ours(snapshot.pids))
 
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(
@@ -140,7 +141,7 @@ class Leftovers:
         finally:
             self._note_new(item.nodeid)
             if nextitem is None or nextitem.path != item.path:
-                self._end_leftovers(item, shared=set() if nextitem is None else self._shared)
+                self._end_leftovers(item, kept=self._before | (self._shared if nextitem else set()))
 
     def _note_new(self, nodeid: str) -> None:
         """Remember the test during which each new process appeared."""
@@ -150,10 +151,10 @@ class Leftovers:
         for process in snapshot.ours(new):
             self._appeared_in[process] = nodeid
 
-    def _end_leftovers(self, item: pytest.Item, shared: set[Process]) -> None:
-        """End all processes but the *shared* ones and their descendants; fail the test if there are any."""
+    def _end_leftovers(self, item: pytest.Item, kept: set[Process]) -> None:
+        """End all processes but the *kept* ones and their descendants; fail the test if there are any."""
         deadline = time.monotonic() + LAST_WORDS_S
-        while (left := self._left_behind(shared)) and time.monotonic() < deadline:
+        while (left := self._left_behind(kept)) and time.monotonic() < deadline:
             time.sleep(POLL_S)
         if not left:
             return
@@ -169,12 +170,12 @@ class Leftovers:
         end(left)
         pytest.fail("\n".join(lines), pytrace=False)
 
-    def _left_behind(self, shared: set[Process]) -> list[Process]:
+    def _left_behind(self, kept: set[Process]) -> list[Process]:
         snapshot = Snapshot(self._mark)
         return sorted(
             process
             for process, lineage in snapshot.ours(snapshot.pids).items()
-            if shared.isdisjoint(each.process for each in lineage) and not _ends_with_pytest(lineage[-1])
+            if kept.isdisjoint(each.process for each in lineage) and not _ends_with_pytest(lineage[-1])
         )
 
     def _running(self) -> set[Process]:

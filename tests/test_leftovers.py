@@ -41,6 +41,16 @@ def pytest_configure(config):
 def of_the_session():
     yield from started("session")
 """
+STARTS_EARLIER = """
+from starting import start
+
+earlier = start("earlier")
+
+def pytest_unconfigure():
+    print("the earlier process", "runs" if earlier.poll() is None else "was ended")
+    earlier.kill()
+    earlier.wait()
+"""
 LEAVES_SLEEP = """
 from starting import start
 
@@ -167,9 +177,10 @@ def test_processes_left_behind_are_named_and_ended(tmp_path: Path) -> None:
     left = {"sleep": LEAVES_SLEEP, "orphan": LEAVES_ORPHAN, "deaf": LEAVES_DEAF, "careless": LEAVES_SHARED}
     modules = {f"test_{name}": text for name, text in left.items()}
     with subprocess.Popen(["sleep", "1000"]) as other:
-        printed = run(tmp_path, **modules, test_the_last=OF_THE_SESSION)
+        printed = run(tmp_path, conftest=CONFTEST + STARTS_EARLIER, **modules, test_the_last=OF_THE_SESSION)
         assert other.poll() is None, "it ended a process that no test of it had started"
         other.kill()
+    assert "the earlier process runs" in printed
     assert "7 passed, 4 errors" in printed
     for name in left:
         line = rf"pid {pid_of(tmp_path, name)}: .* \(appeared during test_{name}.py::test_leaves\)"
