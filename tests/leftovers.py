@@ -19,6 +19,8 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
+from penstock.testing.forked_nodes import FORKER
+
 MARK: Final = "PENSTOCK_TEST_RUN"
 """The environment variable that processes inherit from the tests; a nested pytest appends to its value."""
 CULPRIT: Final = "left_behind_by"
@@ -70,7 +72,7 @@ class Snapshot:
         found = {}
         for pid in pids:
             stat = self._stat(pid)
-            if stat is None or stat.is_zombie or pid == os.getpid():
+            if stat is None or stat.is_zombie or pid == os.getpid() or _forks_nodes(stat):
                 continue
             lineage = self._lineage(stat)
             if lineage[-1].is_child_of_pytest or any(self._is_marked(each.process.pid) for each in lineage):
@@ -78,11 +80,14 @@ class Snapshot:
         return found
 
     def _lineage(self, stat: Stat) -> list[Stat]:
-        """A process and its ancestors, up to but without this pytest or the machine's first process."""
+        """A process and its ancestors, without this pytest, its forker and the machine's first process.
+
+        A test is responsible for the nodes that it had forked, not for the forker, which serves all tests.
+        """
         lineage = [stat]
         while lineage[-1].parent not in (os.getpid(), 0, 1):
             parent = self._stat(lineage[-1].parent)
-            if parent is None:
+            if parent is None or _forks_nodes(parent):
                 break
             lineage.append(parent)
         return lineage
@@ -231,6 +236,11 @@ def _ends_with_pytest(stat: Stat) -> bool:
     return stat.is_child_of_pytest and any(
         name in word for word in _words(stat.process.pid) for name in ENDS_WITH_PYTEST
     )
+
+
+def _forks_nodes(stat: Stat) -> bool:
+    """Whether a process is the one that `penstock.testing` forks nodes from."""
+    return stat.is_child_of_pytest and FORKER in _words(stat.process.pid)
 
 
 def _words(pid: int) -> list[str]:

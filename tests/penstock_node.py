@@ -10,8 +10,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
+from penstock.testing.forked_nodes import ForkedNode, start_node
 from penstock.testing.memory import bound_memory
 
+START = [sys.executable, "-m", "penstock.cli.child", "start"]
 START_TIMEOUT_S = 60
 STOP_TIMEOUT_S = 60
 
@@ -49,10 +51,10 @@ class PenstockNode:
         self._cluster_id = cluster_id
         self._format_words = list(format_words)
         self.address = f"127.0.0.1:{port}"
-        self.command = [sys.executable, "-m", "penstock.cli.child", "start"]
+        self.command = START
         self.environment = {**os.environ, **(environment or {})}
         self._properties_file = directory / "server.properties"
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[bytes] | ForkedNode | None = None
 
     @property
     def bootstrap_servers(self) -> str:
@@ -79,14 +81,18 @@ class PenstockNode:
         if not (self.data_dir / "meta.properties").exists():
             self.format()
         with self.log_file.open("ab") as log:
-            self._process = subprocess.Popen(
-                [*self.command, "--config", str(self._properties_file)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                start_new_session=True,
-                env=self.environment,
-            )
+            words = ["--config", str(self._properties_file)]
+            if self.command == START:
+                self._process = start_node(words, log, self.environment)
+            else:
+                self._process = subprocess.Popen(
+                    [*self.command, *words],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=log,
+                    start_new_session=True,
+                    env=self.environment,
+                )
         bound_memory(self._process.pid)
 
     def await_ready(self) -> Self:

@@ -13,6 +13,12 @@ import threading
 from penstock.cli.main import main
 
 
+def run() -> None:
+    """Run the command in `sys.argv`."""
+    threading.Thread(target=_stop_at_end_of_input, name="parent-watch", daemon=True).start()
+    main()
+
+
 def _stop_at_end_of_input() -> None:
     while os.read(sys.stdin.fileno(), 1024):
         pass
@@ -20,5 +26,4 @@ def _stop_at_end_of_input() -> None:
 
 
 if __name__ == "__main__":
-    threading.Thread(target=_stop_at_end_of_input, name="parent-watch", daemon=True).start()
-    main()
+    run()

@@ -5,11 +5,11 @@ import re
 import select
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Final
 
+from penstock.testing.forked_nodes import ForkedNode, start_node
 from penstock.testing.memory import bound_memory
 
 READY: Final = re.compile(r"ready on (\S+):(\d+)")
@@ -34,7 +34,7 @@ class Node:
         self.log_file = log_file
         self._arguments = arguments
         self._port = port
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: ForkedNode | None = None
 
     def __str__(self) -> str:
         return f"node {self.node_id}"
@@ -71,13 +71,11 @@ class Node:
         """Start the process without waiting for it."""
         if self._process is not None:
             raise ClusterError(f"{self} is already running (pid {self._process.pid})")
-        command = [sys.executable, "-m", "penstock.cli.child", "start", *self._arguments]
+        arguments = self._arguments
         if self._port:
-            command = [word.replace("127.0.0.1:0", f"127.0.0.1:{self._port}") for word in command]
+            arguments = [word.replace("127.0.0.1:0", f"127.0.0.1:{self._port}") for word in arguments]
         with self.log_file.open("ab") as log:
-            self._process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, start_new_session=True
-            )
+            self._process = start_node(arguments, log)
         bound_memory(self._process.pid)
 
     def await_ready(self, timeout_s: float = 30.0) -> None:
@@ -85,7 +83,6 @@ class Node:
         process = self._process
         if process is None:
             raise ClusterError(f"{self} is not running")
-        assert process.stdout is not None
         deadline = time.monotonic() + timeout_s
         output = b""
         while (remaining_s := deadline - time.monotonic()) > 0:
@@ -153,6 +150,5 @@ class Node:
     def _forget(self) -> None:
         process, self._process = self._process, None
         if process is not None:
-            for pipe in (process.stdin, process.stdout):
-                if pipe is not None:
-                    pipe.close()
+            process.stdin.close()
+            process.stdout.close()

@@ -1,0 +1,98 @@
+"""Nodes as forks: what a test sees of them is what it sees of processes of their own."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from penstock.testing import Cluster
+from penstock.testing.forked_nodes import start_node
+from waiting import wait_until
+
+
+def parent_of(pid: int) -> int:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[1])
+
+
+def test_nodes_are_forks_of_one_process_with_sessions_of_their_own() -> None:
+    with Cluster() as one, Cluster() as other:
+        assert parent_of(one.pid) == parent_of(other.pid) != os.getpid()
+        assert os.getsid(one.pid) == one.pid
+        assert os.getsid(other.pid) == other.pid
+
+
+def test_environment_and_directory_are_those_of_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Cluster():  # so that the process that forks is there before
+        pass
+    monkeypatch.setenv("TZ", "Asia/Kolkata")
+    monkeypatch.chdir(tmp_path)
+    with Cluster(data_dir="here") as cluster:
+        assert Path(f"/proc/{cluster.pid}/cwd").readlink() == tmp_path
+        assert (tmp_path / "here" / "meta.properties").exists()
+
+
+def test_modules_are_imported_again_where_their_variables_differ(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Cluster() as before:
+        monkeypatch.setenv("PENSTOCK_PURE_PYTHON", "1")
+        with Cluster() as after:
+            assert parent_of(before.pid) != parent_of(after.pid)
+        assert before.nodes[0].is_running
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGKILL, -signal.SIGKILL), (signal.SIGTERM, 0)], ids=["killed", "stopped"]
+)
+def test_the_exit_code_is_known(tmp_path: Path, number: signal.Signals, code: int) -> None:
+    words = ["--data-dir", str(tmp_path / "data"), "--listen", "127.0.0.1:0"]
+    with (tmp_path / "log").open("ab") as log:
+        node = start_node(words, log)
+    assert b"ready on" in node.stdout.readline()
+    assert node.poll() is None
+    with pytest.raises(subprocess.TimeoutExpired):
+        node.wait(0.01)
+    node.send_signal(number)
+    assert node.wait(60) == node.poll() == code
+    node.terminate()  # does nothing to whoever has this pid now
+    node.stdin.close()
+    node.stdout.close()
+
+
+def test_what_is_wrong_with_the_arguments_is_in_the_log(tmp_path: Path) -> None:
+    with (tmp_path / "log").open("ab") as log:
+        node = start_node(["--listen", "nowhere"], log)
+    assert node.wait(60) == 2
+    assert "expected HOST:PORT" in (tmp_path / "log").read_text()
+    node.stdin.close()
+    node.stdout.close()
+
+
+SCRIPT = """
+import os, signal, sys
+from penstock.testing import Cluster
+cluster = Cluster().start()
+print(cluster.pid, os.getppid(), flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_nodes_and_the_process_that_forks_them_end_with_a_killed_test() -> None:
+    done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=60)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    node = int(done.stdout.split()[0])
+    wait_until(lambda: not Path(f"/proc/{node}").exists())
+
+
+def test_a_fork_of_the_test_process_has_a_forker_of_its_own() -> None:
+    with Cluster() as ours:
+        pid = os.fork()
+        if pid == 0:
+            with Cluster() as theirs:
+                os._exit(0 if parent_of(theirs.pid) != parent_of(ours.pid) else 1)
+        assert os.waitpid(pid, 0)[1] == 0
+        assert ours.nodes[0].is_running
