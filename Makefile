@@ -35,7 +35,7 @@ help:
 install: $(INSTALLED)
 
 # Spark comes as source, half a gigabyte of jars that pip packs and unpacks again: packed without compression.
-$(INSTALLED): pyproject.toml setup.py $(KERNELS)
+$(INSTALLED): pyproject.toml setup.py src/penstock/protocol/software.py $(KERNELS)
 	@echo "== preparing $(VENV) with $(PYTHON)"
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 15))' || \
 		{ echo "Penstock needs Python 3.11 to 3.14; found $$($(PYTHON) --version). Try: make PYTHON=/path/to/python3.11"; exit 1; }

@@ -25,6 +25,7 @@ from penstock.client.errors import (
 from penstock.client.frames import ServedVersions, decode_response, encode_request
 from penstock.client.sasl import SaslRejected, converse
 from penstock.client.security import tls_context
+from penstock.protocol import software
 from penstock.protocol.api_keys import ApiKey, api_range
 from penstock.protocol.batch import Buffer
 from penstock.protocol.codec import Message
@@ -103,7 +104,9 @@ class Connection:
         versions that it serves.
         """
         newest = api_range(ApiKey.API_VERSIONS)[1]
-        request = ApiVersionsRequest(client_software_name="penstock", client_software_version="0.1.0")
+        request = ApiVersionsRequest(
+            client_software_name=software.NAME, client_software_version=software.VERSION
+        )
         self.send(request, version=newest)
         response = self.receive(ApiVersionsResponse)
         if response.error_code == ErrorCode.UNSUPPORTED_VERSION:

@@ -18,6 +18,7 @@ from typing import Final, TypeVar
 from penstock.broker.peers import wire
 from penstock.broker.peers.errors import PeerError, PeerTimedOut, PeerUnreachable, PeerViolation
 from penstock.broker.peers.link import Dial, Link
+from penstock.protocol import software
 from penstock.protocol.api_keys import ApiKey, api_range
 from penstock.protocol.codec import Message
 from penstock.protocol.errors import ErrorCode
@@ -28,7 +29,6 @@ log = logging.getLogger(__name__)
 Response = TypeVar("Response", bound=Message)
 
 _BACKOFF_JITTER: Final = 0.2
-_SOFTWARE_VERSION: Final = "0.1.0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,7 +313,7 @@ class Peer:
         key = ApiKey.API_VERSIONS
         version = api_range(key)[1]
         request = ApiVersionsRequest(
-            client_software_name="penstock", client_software_version=_SOFTWARE_VERSION
+            client_software_name=software.NAME, client_software_version=software.VERSION
         )
         while True:
             answer = session.send(request, version, deadline_s)

@@ -11,6 +11,7 @@ from penstock.consensus import messages as q
 from penstock.consensus.log import OffsetAndEpoch, SnapshotId
 from penstock.consensus.voters import Address, Endpoints, ReplicaKey
 from penstock.protocol import messages as m
+from penstock.protocol import software
 from penstock.protocol.messages import Message
 from penstock.storage.names import CLUSTER_METADATA_TOPIC
 
@@ -175,7 +176,9 @@ def message_of(request: q.Request) -> Message:
                 ),
             )
         case q.SupportedVersionsRequest():
-            return m.ApiVersionsRequest(client_software_name="penstock", client_software_version="0.1.0")
+            return m.ApiVersionsRequest(
+                client_software_name=software.NAME, client_software_version=software.VERSION
+            )
 
 
 _CHANGE_TIMEOUT_MS: Final = 2000
