@@ -9,7 +9,7 @@ import pytest
 from penstock.protocol.software import VERSION
 
 ROOT = Path(__file__).parents[1]
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
 
 def test_generated_parts_are_current() -> None:
@@ -22,7 +22,7 @@ def test_generated_parts_are_current() -> None:
     assert not stale, f"run `make docs`: {stale}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
     targets = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text())
     broken = [t for t in targets if "://" not in t and not (page.parent / t).exists()]
