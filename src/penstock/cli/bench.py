@@ -21,20 +21,26 @@ def bench(
     bootstrap: Annotated[
         str | None,
         typer.Option(
-            "--bootstrap", "-b", metavar="HOST:PORT", help="Measure this broker, not a node made for it."
+            "--bootstrap", "-b", metavar="HOST:PORT", help="Measure this broker instead of starting a node."
         ),
     ] = None,
     broker_pid: Annotated[
         int | None,
-        typer.Option("--broker-pid", metavar="PID", help="Its process here, for busy time and memory."),
+        typer.Option(
+            "--broker-pid",
+            metavar="PID",
+            help="The broker's process on this machine, to measure its CPU time and memory.",
+        ),
     ] = None,
     row: Annotated[
         list[str] | None,
-        typer.Option("--row", metavar="TEXT", help="Only rows with this in their name; repeatable."),
+        typer.Option("--row", metavar="TEXT", help="Only measure rows whose name contains this; repeatable."),
     ] = None,
     scale: Annotated[
         float,
-        typer.Option("--scale", metavar="FACTOR", min=0.001, help="Multiplies the records of each row."),
+        typer.Option(
+            "--scale", metavar="FACTOR", min=0.001, help="Multiply the number of records of each row by this."
+        ),
     ] = 1.0,
     json_output: JsonOutput = False,
 ) -> None:

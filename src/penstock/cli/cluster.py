@@ -42,7 +42,7 @@ from penstock.client.settings import ConfigError
 from penstock.operations.health import Health, health
 from penstock.operations.placement import Assignment, spread, with_factor
 
-app = typer.Typer(help="See how a cluster is, move partitions, change its quorum.", no_args_is_help=True)
+app = typer.Typer(help="Show a cluster's health, move partitions, change the quorum.", no_args_is_help=True)
 app.add_typer(cluster_reassign.app, name="reassign")
 
 WAIT_POLL_S = 0.25
@@ -59,16 +59,20 @@ def status(
         typer.Option(
             "--wait",
             metavar="TIME",
-            help="Wait, for so long at most, until all is well: 30s, 5m. Exit code 1 if it is not.",
+            help="Wait until all is well, at most this long: 30s, 5m. Exit code 1 if the time runs out.",
         ),
     ] = None,
     brokers: Annotated[
         int | None,
-        typer.Option("--brokers", metavar="N", min=1, help="With --wait: until there are so many brokers."),
+        typer.Option(
+            "--brokers", metavar="N", min=1, help="With --wait: also wait for at least this many brokers."
+        ),
     ] = None,
     voters: Annotated[
         int | None,
-        typer.Option("--voters", metavar="N", min=1, help="With --wait: until so many controllers vote."),
+        typer.Option(
+            "--voters", metavar="N", min=1, help="With --wait: also wait for at least this many voters."
+        ),
     ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
@@ -126,10 +130,13 @@ def _is_well(found: Health, wanted: _Wanted) -> bool:
 @app.command("add-voter")
 def add_voter_command(
     node: Annotated[
-        str, typer.Argument(metavar="ID@HOST:PORT", help="A controller, and where its listener is.")
+        str,
+        typer.Argument(
+            metavar="ID@HOST:PORT", help="The node.id of a controller and the address of its listener."
+        ),
     ],
     listener: Annotated[
-        str, typer.Option("--listener", metavar="NAME", help="The name of its controller listener.")
+        str, typer.Option("--listener", metavar="NAME", help="The name of the controller's listener.")
     ] = "CONTROLLER",
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
@@ -237,8 +244,8 @@ def elect_leaders_command(
         bool,
         typer.Option(
             "--unclean",
-            help="Let a replica lead that is not in sync where no other can: what it lacks is lost. "
-            "Needs --topic.",
+            help="If no in-sync replica is available, elect one that is not in sync. Records that it "
+            "lacks are lost. Needs --topic.",
         ),
     ] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
@@ -277,7 +284,7 @@ def elect_leaders_command(
 def rebalance(
     without: Annotated[
         list[int] | None,
-        typer.Option("--without", metavar="ID", help="Leave this broker with nothing; repeatable."),
+        typer.Option("--without", metavar="ID", help="Move all replicas off this broker; repeatable."),
     ] = None,
     throttle: Throttle = None,
     no_wait: NoWait = False,
@@ -303,10 +310,11 @@ def rebalance(
 @app.command("raise-replication")
 def raise_replication(
     topics: Annotated[
-        list[str] | None, typer.Argument(metavar="[TOPIC]…", help="Default: all internal topics.")
+        list[str] | None, typer.Argument(metavar="[TOPIC]…", help="Topics. Default: all internal topics.")
     ] = None,
     factor: Annotated[
-        int, typer.Option("--factor", "-r", metavar="N", min=1, help="Replicas of each partition.")
+        int,
+        typer.Option("--factor", "-r", metavar="N", min=1, help="The number of replicas of each partition."),
     ] = DEFAULT_FACTOR,
     throttle: Throttle = None,
     no_wait: NoWait = False,

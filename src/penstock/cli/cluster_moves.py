@@ -32,10 +32,16 @@ REFRESHES_PER_S = 4
 
 Throttle = Annotated[
     str | None,
-    typer.Option("--throttle", metavar="RATE", help="Bytes a second for each broker, such as 50MB."),
+    typer.Option(
+        "--throttle", metavar="RATE", help="Limit each broker to this many bytes per second, such as 50MB."
+    ),
 ]
 NoWait = Annotated[
-    bool, typer.Option("--no-wait", help="Begin, and leave the end to `penstock cluster reassign wait`.")
+    bool,
+    typer.Option(
+        "--no-wait",
+        help="Return once the moves have started; `penstock cluster reassign wait` waits for their end.",
+    ),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would be done.")]
 

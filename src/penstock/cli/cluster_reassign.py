@@ -37,7 +37,7 @@ from penstock.operations.moving import Moving, cancel
 from penstock.operations.placement import Assignment, Racks, spread, with_factor
 from penstock.operations.plan_file import BadPlan, read_plan, write_plan
 
-app = typer.Typer(help="Move partitions to other brokers by a plan.", no_args_is_help=True)
+app = typer.Typer(help="Move partitions to other brokers according to a plan.", no_args_is_help=True)
 
 Chosen = Annotated[
     list[str] | None, typer.Argument(metavar="[TOPIC[:P,P]]…", help="Topics, or some of their partitions.")
@@ -51,14 +51,25 @@ def make_plan(
     ],
     brokers: Annotated[
         str | None,
-        typer.Option("--brokers", metavar="ID,ID,…", help="Where replicas may lie. Default: all brokers."),
+        typer.Option(
+            "--brokers", metavar="ID,ID,…", help="The brokers that may hold replicas. Default: all brokers."
+        ),
     ] = None,
     factor: Annotated[
         int | None,
-        typer.Option("--replication-factor", "-r", metavar="N", min=1, help="Raise it to so many replicas."),
+        typer.Option(
+            "--replication-factor",
+            "-r",
+            metavar="N",
+            min=1,
+            help="Raise the replication factor to this number.",
+        ),
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Default: standard output.")
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="Write the plan to this file. Default: standard output."
+        ),
     ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
@@ -98,7 +109,7 @@ def _plan(all_replicas: Assignment, chosen: Assignment, factor: int | None, rack
 @app.command()
 def run(
     plan_file: Annotated[
-        Path, typer.Argument(metavar="PLAN", help="A plan, as `plan` or Kafka's tool writes it.")
+        Path, typer.Argument(metavar="PLAN", help="A plan that `plan` or Kafka's tool wrote.")
     ],
     throttle: Throttle = None,
     no_wait: NoWait = False,

@@ -38,7 +38,9 @@ _RESOURCE_TYPES = {
     Kind.GROUP: ConfigResource.Type.GROUP,
 }
 
-KindArgument = Annotated[Kind, typer.Argument(metavar="KIND", help="topic, broker or group.")]
+KindArgument = Annotated[
+    Kind, typer.Argument(metavar="KIND", help="The kind of resource: topic, broker or group.")
+]
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Topic name, broker id or group id.")]
 
 
@@ -46,7 +48,9 @@ NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Topic name, b
 def describe(
     kind: KindArgument,
     name: NameArgument,
-    changed: Annotated[bool, typer.Option("--changed", help="Only what is not the default.")] = False,
+    changed: Annotated[
+        bool, typer.Option("--changed", help="Only show configurations that differ from the default.")
+    ] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
     json_output: JsonOutput = False,
@@ -83,10 +87,14 @@ def alter(
     kind: KindArgument,
     name: NameArgument,
     assignments: Annotated[
-        list[str] | None, typer.Option("--set", "-s", metavar="NAME=VALUE", help="Set a configuration.")
+        list[str] | None,
+        typer.Option("--set", "-s", metavar="NAME=VALUE", help="Set a configuration; repeatable."),
     ] = None,
     delete: Annotated[
-        list[str] | None, typer.Option("--delete", "-d", metavar="NAME", help="Back to the default.")
+        list[str] | None,
+        typer.Option(
+            "--delete", "-d", metavar="NAME", help="Reset a configuration to its default; repeatable."
+        ),
     ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,

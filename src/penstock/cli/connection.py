@@ -37,13 +37,19 @@ _ADDRESS = re.compile(r"(?:\w+://)?(?:\[(?P<ipv6>[^]]+)\]|(?P<host>[^:/\s]+))(?:
 Bootstrap = Annotated[
     str,
     typer.Option(
-        "--bootstrap", "-b", envvar="PENSTOCK_BOOTSTRAP", metavar="HOST:PORT,…", help="Brokers to ask first."
+        "--bootstrap",
+        "-b",
+        envvar="PENSTOCK_BOOTSTRAP",
+        metavar="HOST:PORT,…",
+        help="Brokers for the first connection.",
     ),
 ]
 CommandConfig = Annotated[
     Path | None,
     typer.Option(
-        "--command-config", metavar="FILE", help="Properties for the client, such as security settings."
+        "--command-config",
+        metavar="FILE",
+        help="A file with properties of the client, such as security settings.",
     ),
 ]
 JsonOutput = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]

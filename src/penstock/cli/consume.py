@@ -33,12 +33,14 @@ JOIN_ALLOWANCE_S = 15.0
 
 def consume(
     topics: Annotated[
-        list[str], typer.Argument(metavar="TOPIC", help="Topics; with --group also ^patterns.")
+        list[str],
+        typer.Argument(metavar="TOPIC", help="Topics; with --group also patterns that begin with ^."),
     ],
     from_beginning: Annotated[
         bool,
         typer.Option(
-            "--from-beginning", help="Start with the oldest record; a group where it has no offset yet."
+            "--from-beginning",
+            help="Start at the oldest record; with --group, only where the group has no offset yet.",
         ),
     ] = False,
     offset: Annotated[
@@ -59,19 +61,21 @@ def consume(
         typer.Option("--partition", "-p", metavar="N", min=0, help="Read only this partition."),
     ] = None,
     max_messages: Annotated[
-        int | None, typer.Option("--max-messages", "-n", metavar="N", min=1, help="End after so many.")
+        int | None,
+        typer.Option("--max-messages", "-n", metavar="N", min=1, help="Exit after this many records."),
     ] = None,
     exit_at_end: Annotated[
-        bool, typer.Option("--exit-at-end", "-e", help="End at the end of the log.")
+        bool, typer.Option("--exit-at-end", "-e", help="Exit at the end of the log.")
     ] = False,
     timeout: Annotated[
-        float | None, typer.Option("--timeout", metavar="SECONDS", help="End after so many idle seconds.")
+        float | None,
+        typer.Option("--timeout", metavar="SECONDS", help="Exit after this many seconds without a record."),
     ] = None,
     show_key: Annotated[bool, typer.Option("--key", help="Print keys.")] = False,
     show_headers: Annotated[bool, typer.Option("--headers", help="Print headers.")] = False,
     show_timestamp: Annotated[bool, typer.Option("--timestamps", help="Print timestamps.")] = False,
     read_uncommitted: Annotated[
-        bool, typer.Option("--read-uncommitted", help="Open transactions too.")
+        bool, typer.Option("--read-uncommitted", help="Also print records of open and aborted transactions.")
     ] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,

@@ -38,26 +38,33 @@ def demo(
     bootstrap: Annotated[
         str | None,
         typer.Option(
-            "--bootstrap", "-b", metavar="HOST:PORT", help="Use this cluster, not a node made for it."
+            "--bootstrap", "-b", metavar="HOST:PORT", help="Use this cluster instead of starting a node."
         ),
     ] = None,
-    output: Annotated[Path, typer.Option(metavar="DIR", help="For chart and Spark's log.")] = DEFAULT_OUTPUT,
+    output: Annotated[
+        Path, typer.Option(metavar="DIR", help="The directory for the chart and Spark's log.")
+    ] = DEFAULT_OUTPUT,
     days: Annotated[
-        int, typer.Option(metavar="N", min=1, max=365, help="Replay only the first days of the year.")
+        int, typer.Option(metavar="N", min=1, max=365, help="Replay only the first N days of the year.")
     ] = 365,
-    partitions: Annotated[int, typer.Option(metavar="N", min=1, help="Partitions of each topic.")] = 2,
+    partitions: Annotated[
+        int, typer.Option(metavar="N", min=1, help="The number of partitions of each topic.")
+    ] = 2,
     prefix: Annotated[
         str | None,
         typer.Option(
-            metavar="PREFIX", help="Topics are PREFIX.flights and so on. Default: nyc and the time."
+            metavar="PREFIX", help="The prefix of topics, as in PREFIX.flights. Default: nyc and the time."
         ),
     ] = None,
     chaos: Annotated[
         bool,
-        typer.Option("--chaos", help="kill -9 the application, and the node made for it, at random points."),
+        typer.Option(
+            "--chaos", help="kill -9 the application, and the node that the demo started, at random points."
+        ),
     ] = False,
     seed: Annotated[
-        int | None, typer.Option(metavar="N", min=0, help="Of the input and the kills. Default: random.")
+        int | None,
+        typer.Option(metavar="N", min=0, help="The seed of the input and the kills. Default: random."),
     ] = None,
 ) -> None:
     """Run a streams application over real flights and check the result.

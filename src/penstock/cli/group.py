@@ -127,26 +127,30 @@ def reset_offsets(
             help="A topic or some of its partitions; repeatable. Default: all with committed offsets.",
         ),
     ] = None,
-    to_earliest: Annotated[
-        bool, typer.Option("--to-earliest", help="To the first record that is there.")
+    to_earliest: Annotated[bool, typer.Option("--to-earliest", help="Move to the earliest offset.")] = False,
+    to_latest: Annotated[
+        bool, typer.Option("--to-latest", help="Move to the end, past the last record.")
     ] = False,
-    to_latest: Annotated[bool, typer.Option("--to-latest", help="Past the last record.")] = False,
     to_offset: Annotated[
-        int | None, typer.Option("--to-offset", metavar="OFFSET", min=0, help="To this offset.")
+        int | None, typer.Option("--to-offset", metavar="OFFSET", min=0, help="Move to this offset.")
     ] = None,
     to_timestamp: Annotated[
         str | None,
         typer.Option(
             "--to-timestamp",
             metavar="TIME",
-            help="To the first record as new as this (ISO 8601 or milliseconds).",
+            help="Move to the first record at or after this time (ISO 8601 or milliseconds).",
         ),
     ] = None,
     shift_by: Annotated[
         int | None,
-        typer.Option("--shift-by", metavar="N", help="Forwards so many records, or backwards if negative."),
+        typer.Option(
+            "--shift-by", metavar="N", help="Move forward by this many records, or backward if negative."
+        ),
     ] = None,
-    execute: Annotated[bool, typer.Option("--execute", help="Without it, only show the plan.")] = False,
+    execute: Annotated[
+        bool, typer.Option("--execute", help="Commit the offsets. Without this option, only show the plan.")
+    ] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
     json_output: JsonOutput = False,

@@ -24,20 +24,22 @@ from penstock.storage.names import (
 )
 from penstock.storage.transaction_index import TransactionIndex
 
-app = typer.Typer(help="Dump and verify the files of a log directory, no node needed.", no_args_is_help=True)
+app = typer.Typer(
+    help="Dump and verify the files of a log directory. No node has to run.", no_args_is_help=True
+)
 
 _DUMPED = (LOG_SUFFIX, *INDEX_SUFFIXES, PRODUCER_SNAPSHOT_SUFFIX)
 
 Paths = Annotated[
     list[Path],
-    typer.Argument(metavar="PATH…", help="Log directories, partitions' directories, or files of one."),
+    typer.Argument(metavar="PATH…", help="Log directories, directories of partitions, or files in them."),
 ]
 
 
 @app.command()
 def verify(
     paths: Paths,
-    records: Annotated[bool, typer.Option("--records", help="Decode every record too.")] = False,
+    records: Annotated[bool, typer.Option("--records", help="Also decode every record.")] = False,
     json_output: JsonOutput = False,
 ) -> None:
     """Read all segments, indexes and snapshots and report damage; exit code 1 if there is any.
@@ -117,7 +119,7 @@ def _verified_to_json(partition: inspection.Verified) -> dict[str, Json]:
 @app.command()
 def dump(
     paths: Paths,
-    records: Annotated[bool, typer.Option("--records", help="Show the records of batches too.")] = False,
+    records: Annotated[bool, typer.Option("--records", help="Also show the records of batches.")] = False,
 ) -> None:
     """Show the contents of segments, indexes, producer snapshots and checkpoints, one line per entry."""
     for path in paths:

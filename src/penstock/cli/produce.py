@@ -80,30 +80,44 @@ class _Deliveries:
 def produce(
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Topic name.")],
     file: Annotated[
-        Path | None, typer.Option("--file", "-f", metavar="FILE", help="Read this file, not standard input.")
+        Path | None,
+        typer.Option("--file", "-f", metavar="FILE", help="Read this file instead of standard input."),
     ] = None,
     key: Annotated[
         str | None, typer.Option("--key", "-k", metavar="KEY", help="The key of every record.")
     ] = None,
     key_separator: Annotated[
         str | None,
-        typer.Option("--key-separator", "-K", metavar="TEXT", help="Splits each line into key and value."),
+        typer.Option(
+            "--key-separator", "-K", metavar="TEXT", help="Split each line at this text into key and value."
+        ),
     ] = None,
     header: Annotated[
         list[str] | None,
         typer.Option("--header", "-H", metavar="NAME=VALUE", help="A header of every record; repeatable."),
     ] = None,
     json_lines: Annotated[
-        bool, typer.Option("--json-lines", help="Each line is a record as `consume --json` prints it.")
+        bool,
+        typer.Option(
+            "--json-lines", help="Read each line as a record in the format that `consume --json` prints."
+        ),
     ] = False,
     partition: Annotated[
         int | None,
-        typer.Option("--partition", "-p", metavar="N", min=0, help="Default: by the hash of the key."),
+        typer.Option(
+            "--partition",
+            "-p",
+            metavar="N",
+            min=0,
+            help="Write to this partition. Default: by the hash of the key.",
+        ),
     ] = None,
     compression: Annotated[
-        Compression, typer.Option(metavar="CODEC", help="none, gzip, snappy, lz4 or zstd.")
+        Compression, typer.Option(metavar="CODEC", help="The compression: none, gzip, snappy, lz4 or zstd.")
     ] = Compression.NONE,
-    acks: Annotated[Acks, typer.Option(metavar="ACKS", help="0, 1 or all.")] = Acks.ALL,
+    acks: Annotated[
+        Acks, typer.Option(metavar="ACKS", help="The required acknowledgements: 0, 1 or all.")
+    ] = Acks.ALL,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
     json_output: JsonOutput = False,

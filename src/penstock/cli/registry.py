@@ -41,21 +41,23 @@ def start(
         typer.Option(
             "--listen",
             metavar="HOST:PORT",
-            help="Where to listen, instead of the file's listeners; port 0 takes a free one. "
+            help="The address to listen on, instead of the file's listeners; port 0 selects a free port. "
             "Default: 127.0.0.1:8081.",
         ),
     ] = None,
     advertised: Annotated[
         str | None,
-        typer.Option("--advertised", metavar="HOST", help="How other instances reach this one."),
+        typer.Option(
+            "--advertised", metavar="HOST", help="The host name by which other instances reach this one."
+        ),
     ] = None,
     config: Annotated[
         Path | None,
-        typer.Option("--config", metavar="FILE", help="A schema-registry.properties, as Confluent's."),
+        typer.Option("--config", metavar="FILE", help="A file like Confluent's schema-registry.properties."),
     ] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="A configuration of the registry; repeatable."),
+        typer.Option("--set", metavar="NAME=VALUE", help="Set a configuration of the registry; repeatable."),
     ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,

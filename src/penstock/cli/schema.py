@@ -20,11 +20,13 @@ app = typer.Typer(name="schema", help="List, show, register, check and delete sc
 _PAGE: Final = 500
 _TYPES: Final = {".avsc": "AVRO", ".json": "JSON", ".proto": "PROTOBUF"}
 
-Subject = Annotated[str, typer.Argument(metavar="SUBJECT", help="Such as orders-value.")]
+Subject = Annotated[str, typer.Argument(metavar="SUBJECT", help="A subject, such as orders-value.")]
 File = Annotated[Path, typer.Argument(metavar="FILE", help="The schema: .avsc, .json or .proto; - is stdin.")]
 Type = Annotated[
     str | None,
-    typer.Option("--type", metavar="TYPE", help="AVRO, JSON or PROTOBUF. Default: by the file's ending."),
+    typer.Option(
+        "--type", metavar="TYPE", help="The type: AVRO, JSON or PROTOBUF. Default: by the file's extension."
+    ),
 ]
 References = Annotated[
     list[str] | None,
@@ -32,16 +34,20 @@ References = Annotated[
         "--reference", metavar="NAME=SUBJECT:VERSION", help="A schema that this one refers to; repeatable."
     ),
 ]
-Normalize = Annotated[bool, typer.Option("--normalize", help="Compare and keep it in its normal form.")]
+Normalize = Annotated[
+    bool, typer.Option("--normalize", help="Normalize the schema before comparing and storing it.")
+]
 
 
 @app.command("list")
 def list_schemas(
     prefix: Annotated[
-        str, typer.Option("--prefix", metavar="TEXT", help="Only subjects that begin with it.")
+        str, typer.Option("--prefix", metavar="TEXT", help="Only list subjects that begin with this.")
     ] = "",
-    versions: Annotated[bool, typer.Option("--versions", help="All versions, not the latest alone.")] = False,
-    deleted: Annotated[bool, typer.Option("--deleted", help="Include those softly deleted.")] = False,
+    versions: Annotated[
+        bool, typer.Option("--versions", help="List all versions, not only the latest.")
+    ] = False,
+    deleted: Annotated[bool, typer.Option("--deleted", help="Include soft-deleted versions.")] = False,
     url: Url = DEFAULT_URL,
     json_output: JsonOutput = False,
 ) -> None:
@@ -70,11 +76,14 @@ def list_schemas(
 @app.command()
 def show(
     subject: Annotated[str | None, typer.Argument(metavar="[SUBJECT]")] = None,
-    version: Annotated[str, typer.Option("--version", metavar="N", help="A number, or latest.")] = "latest",
+    version: Annotated[
+        str, typer.Option("--version", metavar="N", help="The version: a number, or latest.")
+    ] = "latest",
     schema_id: Annotated[
-        int | None, typer.Option("--id", metavar="N", help="By its id, in place of a subject.")
+        int | None,
+        typer.Option("--id", metavar="N", help="Show the schema with this id instead of a subject."),
     ] = None,
-    deleted: Annotated[bool, typer.Option("--deleted", help="One softly deleted, too.")] = False,
+    deleted: Annotated[bool, typer.Option("--deleted", help="Also find a soft-deleted version.")] = False,
     url: Url = DEFAULT_URL,
     json_output: JsonOutput = False,
 ) -> None:
@@ -121,7 +130,11 @@ def check(
     reference: References = None,
     version: Annotated[
         str | None,
-        typer.Option("--version", metavar="N", help="Against this version alone. Default: as registering."),
+        typer.Option(
+            "--version",
+            metavar="N",
+            help="Only check against this version. Default: the versions that registering checks.",
+        ),
     ] = None,
     normalize: Normalize = False,
     url: Url = DEFAULT_URL,
@@ -146,10 +159,14 @@ def check(
 def diff(
     subject: Subject,
     old: Annotated[
-        str | None, typer.Argument(metavar="[OLD]", help="A version. Default: the one before the latest.")
+        str | None,
+        typer.Argument(
+            metavar="[OLD]",
+            help="The old version. Default: the one before the latest, or the latest if NEW is a file.",
+        ),
     ] = None,
     new: Annotated[
-        str, typer.Argument(metavar="[NEW]", help="A version or a file. Default: latest.")
+        str, typer.Argument(metavar="[NEW]", help="The new version, or a file. Default: latest.")
     ] = "latest",
     url: Url = DEFAULT_URL,
     json_output: JsonOutput = False,
@@ -180,10 +197,14 @@ def diff(
 def delete(
     subject: Subject,
     version: Annotated[
-        str | None, typer.Option("--version", metavar="N", help="Only this version, or latest.")
+        str | None,
+        typer.Option("--version", metavar="N", help="Only delete this version: a number, or latest."),
     ] = None,
     permanent: Annotated[
-        bool, typer.Option("--permanent", help="For good; softly deleted ones only, as Confluent's.")
+        bool,
+        typer.Option(
+            "--permanent", help="Delete permanently; as in Confluent's registry, only after a soft deletion."
+        ),
     ] = False,
     url: Url = DEFAULT_URL,
     json_output: JsonOutput = False,

@@ -33,35 +33,58 @@ def shell(
     ] = DEFAULT_SERVER,
     user: Annotated[
         str | None,
-        typer.Option("--user", "-u", envvar="PENSTOCK_SQL_USER", metavar="NAME", help="Who asks."),
+        typer.Option(
+            "--user",
+            "-u",
+            envvar="PENSTOCK_SQL_USER",
+            metavar="NAME",
+            help="The user name to authenticate with.",
+        ),
     ] = None,
     password: Annotated[
         str | None,
-        typer.Option("--password", "-p", envvar="PENSTOCK_SQL_PASSWORD", metavar="TEXT", help="The user's."),
+        typer.Option(
+            "--password",
+            "-p",
+            envvar="PENSTOCK_SQL_PASSWORD",
+            metavar="TEXT",
+            help="The password of the user.",
+        ),
     ] = None,
     execute: Annotated[
         list[str] | None,
-        typer.Option("--execute", "-e", metavar="STATEMENTS", help="Carry these out and end; repeatable."),
+        typer.Option(
+            "--execute", "-e", metavar="STATEMENTS", help="Run these statements and exit; repeatable."
+        ),
     ] = None,
     file: Annotated[
         list[Path] | None,
-        typer.Option("--file", "-f", metavar="FILE", help="Carry out the statements of a file; repeatable."),
+        typer.Option(
+            "--file", "-f", metavar="FILE", help="Run the statements of a file and exit; repeatable."
+        ),
     ] = None,
     output: Annotated[
-        Output, typer.Option("--output", "-o", metavar="FORM", help="How answers look: table or json.")
+        Output, typer.Option("--output", "-o", metavar="FORMAT", help="The format of answers: table or json.")
     ] = Output.table,
     define: Annotated[
         list[str] | None,
-        typer.Option("--define", "-d", metavar="NAME=VALUE", help="A variable, ${NAME}; repeatable."),
+        typer.Option(
+            "--define", "-d", metavar="NAME=VALUE", help="Define a variable, used as ${NAME}; repeatable."
+        ),
     ] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="A property, as with SET; repeatable."),
+        typer.Option(
+            "--set", metavar="NAME=VALUE", help="Set a property, as the statement SET does; repeatable."
+        ),
     ] = None,
     history: Annotated[
         Path,
         typer.Option(
-            "--history", envvar="PENSTOCK_SQL_HISTORY", metavar="FILE", help="Where what is typed is kept."
+            "--history",
+            envvar="PENSTOCK_SQL_HISTORY",
+            metavar="FILE",
+            help="The file that keeps the history of input.",
         ),
     ] = Path(_HISTORY),
 ) -> None:

@@ -44,53 +44,73 @@ _REQUIRED: Final = (
 
 def server(
     listen: Annotated[
-        str, typer.Option("--listen", metavar="HOST:PORT", help="Where to listen; port 0 takes a free one.")
+        str,
+        typer.Option(
+            "--listen", metavar="HOST:PORT", help="The address to listen on; port 0 selects a free port."
+        ),
     ] = DEFAULT_LISTEN,
     service_id: Annotated[
         str,
         typer.Option(
             "--service-id",
             metavar="ID",
-            help="Whose statements these are: ksql.service.id, in its topics' names.",
+            help="The service that owns the statements (ksql.service.id); its topics' names contain it.",
         ),
     ] = "default_",
     registry: Annotated[
         str | None,
         typer.Option(
-            "--registry", envvar="PENSTOCK_REGISTRY", metavar="URL", help="For AVRO, JSON_SR and PROTOBUF."
+            "--registry",
+            envvar="PENSTOCK_REGISTRY",
+            metavar="URL",
+            help="The schema registry, for AVRO, JSON_SR and PROTOBUF.",
         ),
     ] = None,
     checkpoint: Annotated[
         Path,
-        typer.Option("--checkpoint", metavar="DIR", help="Where the queries' state and progress are kept."),
+        typer.Option(
+            "--checkpoint", metavar="DIR", help="The directory for the state and progress of queries."
+        ),
     ] = Path("sql-checkpoint"),
     master: Annotated[
         str,
         typer.Option(
-            "--master", metavar="URL", help="Where Spark runs: local[*], spark://HOST:PORT, yarn, k8s://URL."
+            "--master", metavar="URL", help="Spark's master: local[*], spark://HOST:PORT, yarn or k8s://URL."
         ),
     ] = "local[*]",
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="A property of ksqlDB's or of clients; repeatable."),
+        typer.Option(
+            "--set", metavar="NAME=VALUE", help="Set a property of ksqlDB or of clients; repeatable."
+        ),
     ] = None,
     certificate: Annotated[
         Path | None,
-        typer.Option("--tls-certificate", metavar="FILE", help="Serve HTTPS: a PEM file with the chain."),
+        typer.Option(
+            "--tls-certificate",
+            metavar="FILE",
+            help="Serve HTTPS with the certificate chain in this PEM file.",
+        ),
     ] = None,
     key: Annotated[
         Path | None,
-        typer.Option("--tls-key", metavar="FILE", help="Its key, where the certificate's file has none."),
+        typer.Option(
+            "--tls-key", metavar="FILE", help="The certificate's private key, if its file contains none."
+        ),
     ] = None,
     log: Annotated[
         Path | None,
         typer.Option(
-            "--log", metavar="FILE", help="Append what Spark prints; a terminal doesn't show it otherwise."
+            "--log",
+            metavar="FILE",
+            help="Append Spark's output to this file. Default: stderr; on a terminal, discarded.",
         ),
     ] = None,
     port_file: Annotated[
         Path | None,
-        typer.Option("--port-file", metavar="FILE", help="Write the port there once the server is ready."),
+        typer.Option(
+            "--port-file", metavar="FILE", help="Write the port to this file once the server is ready."
+        ),
     ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,

@@ -29,7 +29,7 @@ def start(
         typer.Option(
             "--data-dir",
             metavar="DIR",
-            help=f"Where the data lives, as log.dirs. Default: {DEFAULT_DATA_DIR}.",
+            help=f"The data directories, separated by commas (log.dirs). Default: {DEFAULT_DATA_DIR}.",
         ),
     ] = None,
     listen: Annotated[
@@ -37,44 +37,45 @@ def start(
         typer.Option(
             "--listen",
             metavar="HOST:PORT",
-            help="Address for clients; port 0 takes a free one. Default: 127.0.0.1:9092.",
+            help="The address for clients; port 0 selects a free port. Default: 127.0.0.1:9092.",
         ),
     ] = None,
     config: Annotated[
-        Path | None, typer.Option("--config", metavar="FILE", help="A server.properties, as Kafka's.")
+        Path | None, typer.Option("--config", metavar="FILE", help="A file like Kafka's server.properties.")
     ] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="A broker configuration; repeatable."),
+        typer.Option("--set", metavar="NAME=VALUE", help="Set a broker configuration; repeatable."),
     ] = None,
     node_id: Annotated[
-        int | None, typer.Option("--node-id", metavar="N", min=0, help="Of one node among several.")
+        int | None,
+        typer.Option("--node-id", metavar="N", min=0, help="The id of this node in a cluster of several."),
     ] = None,
     controller: Annotated[
         str | None,
         typer.Option(
             "--controller",
             metavar="HOST:PORT",
-            help="Be a controller of a cluster too, at this address. Without --join: of a new cluster.",
+            help="Also run a controller, at this address. Without --join, it creates a new cluster.",
         ),
     ] = None,
     join: Annotated[
         str | None,
-        typer.Option("--join", metavar="HOST:PORT,…", help="Join the cluster of these controllers."),
+        typer.Option("--join", metavar="HOST:PORT,…", help="Join the cluster that these controllers run."),
     ] = None,
     brokers: Annotated[
         int | None,
-        typer.Option(
-            "--brokers", min=1, metavar="N", help="Run N nodes that make a cluster, on ports counted up."
-        ),
+        typer.Option("--brokers", min=1, metavar="N", help="Run a cluster of N nodes on consecutive ports."),
     ] = None,
     registry: Annotated[
         bool,
-        typer.Option("--registry", help="Serve a schema registry too, on one address also with --brokers."),
+        typer.Option("--registry", help="Also serve a schema registry; with --brokers, one for all nodes."),
     ] = False,
     registry_listen: Annotated[
         str,
-        typer.Option("--registry-listen", metavar="HOST:PORT", help="Where the registry listens."),
+        typer.Option(
+            "--registry-listen", metavar="HOST:PORT", help="The address that the registry listens on."
+        ),
     ] = "127.0.0.1:8081",
 ) -> None:
     """Run a node. It prints "ready on HOST:PORT" when it accepts connections; SIGTERM stops it cleanly."""

@@ -14,32 +14,36 @@ from penstock.storage.errors import LogDirectoryError
 from penstock.storage.meta_properties import random_id
 
 app = typer.Typer(
-    help="Format the log directories of a node, as kafka-storage.sh does. One node alone needs none of it.",
+    help="Format the log directories of a node, as kafka-storage.sh does. A single node doesn't need it.",
     no_args_is_help=True,
 )
 
 ConfigFile = Annotated[
-    Path | None, typer.Option("--config", "-c", metavar="FILE", help="A server.properties, as Kafka's.")
+    Path | None, typer.Option("--config", "-c", metavar="FILE", help="A file like Kafka's server.properties.")
 ]
 DataDir = Annotated[
-    Path | None, typer.Option("--data-dir", metavar="DIR", help="Where the data lives, as log.dirs.")
+    Path | None,
+    typer.Option("--data-dir", metavar="DIR", help="The data directories, separated by commas (log.dirs)."),
 ]
 Settings = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="A broker configuration; repeatable."),
+    typer.Option("--set", metavar="NAME=VALUE", help="Set a broker configuration; repeatable."),
 ]
 
 
 @app.command("format")
 def format_directories(
     cluster_id: Annotated[
-        str, typer.Option("--cluster-id", "-t", metavar="ID", help="The cluster that the node belongs to.")
+        str,
+        typer.Option(
+            "--cluster-id", "-t", metavar="ID", help="The id of the cluster that the node belongs to."
+        ),
     ],
     config: ConfigFile = None,
     data_dir: DataDir = None,
     settings: Settings = None,
     standalone: Annotated[
-        bool, typer.Option("--standalone", "-s", help="Begin with this node as the only voter.")
+        bool, typer.Option("--standalone", "-s", help="Make this node the only initial voter.")
     ] = False,
     initial_controllers: Annotated[
         str | None,
@@ -47,23 +51,31 @@ def format_directories(
             "--initial-controllers",
             "-I",
             metavar="ID@HOST:PORT:DIRECTORY,…",
-            help="Begin with these voters; the same value on every node.",
+            help="The initial voters; give the same value on every node.",
         ),
     ] = None,
     no_initial_controllers: Annotated[
         bool,
-        typer.Option("--no-initial-controllers", "-N", help="Join a quorum that is there, or will be."),
+        typer.Option(
+            "--no-initial-controllers",
+            "-N",
+            help="Write no voters: the node joins a quorum that exists or will exist.",
+        ),
     ] = False,
     ignore_formatted: Annotated[
-        bool, typer.Option("--ignore-formatted", "-g", help="Leave directories that are formatted alone.")
+        bool, typer.Option("--ignore-formatted", "-g", help="Skip directories that are already formatted.")
     ] = False,
     release_version: Annotated[
         str | None,
-        typer.Option("--release-version", "-r", metavar="X.Y", help="Kafka's release, for its features."),
+        typer.Option(
+            "--release-version", "-r", metavar="X.Y", help="The Kafka release whose feature levels to use."
+        ),
     ] = None,
     feature: Annotated[
         list[str] | None,
-        typer.Option("--feature", "-f", metavar="NAME=LEVEL", help="A feature's first level; repeatable."),
+        typer.Option(
+            "--feature", "-f", metavar="NAME=LEVEL", help="Set the initial level of a feature; repeatable."
+        ),
     ] = None,
 ) -> None:
     """Format the log directories of a node before its first start."""

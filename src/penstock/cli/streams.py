@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from penstock.spark.observing import ProgressView
     from penstock.spark.streams.running import RunningApp
 
-app = typer.Typer(help="Run, describe, reset and ask streams applications.", no_args_is_help=True)
+app = typer.Typer(help="Run, describe, reset and query streams applications.", no_args_is_help=True)
 
 POLL_S: Final = 0.2
 """The interval of checks on a running application."""
@@ -94,7 +94,7 @@ AppName = Annotated[
     typer.Option(
         "--app",
         metavar="NAME",
-        help="Which App of the file: its variable or its name. Default: the one it has.",
+        help="The App in the file, by its variable or its name. Default: the only one.",
     ),
 ]
 Checkpoint = Annotated[
@@ -102,34 +102,34 @@ Checkpoint = Annotated[
     typer.Option(
         "--checkpoint",
         metavar="DIR",
-        help="Offsets and state: a directory or URI that driver and executors share.",
+        help="The directory or URI for offsets and state; driver and executors share it.",
     ),
 ]
 Master = Annotated[
     str,
     typer.Option(
-        "--master", metavar="URL", help="Where Spark runs: local[*], spark://HOST:PORT, yarn, k8s://URL."
+        "--master", metavar="URL", help="Spark's master: local[*], spark://HOST:PORT, yarn or k8s://URL."
     ),
 ]
 Profile = Annotated[
     ProfileChoice | None,
-    typer.Option("--profile", metavar="PROFILE", help="Settings for low-latency or for throughput."),
+    typer.Option("--profile", metavar="PROFILE", help="Use settings for low-latency or for throughput."),
 ]
 Options = Annotated[
     list[str] | None,
     typer.Option(
         "--option",
         metavar="NAME=VALUE",
-        help="Of the penstock source and sink, such as maxOffsetsPerTrigger or kafka.…; repeatable.",
+        help="Set an option of source and sink, such as maxOffsetsPerTrigger or kafka.…; repeatable.",
     ),
 ]
 Conf = Annotated[
     list[str] | None,
-    typer.Option("--conf", metavar="NAME=VALUE", help="A setting of Spark's; repeatable."),
+    typer.Option("--conf", metavar="NAME=VALUE", help="Set a Spark configuration; repeatable."),
 ]
 Name = Annotated[
     str | None,
-    typer.Option("--name", metavar="NAME", help="What Spark calls it. Default: the application's name."),
+    typer.Option("--name", metavar="NAME", help="The name shown by Spark. Default: the application's name."),
 ]
 
 
@@ -142,11 +142,14 @@ def run(
     profile: Profile = None,
     guarantee: Annotated[
         Guarantee,
-        typer.Option(metavar="GUARANTEE", help="exactly-once or at-least-once."),
+        typer.Option(metavar="GUARANTEE", help="The processing guarantee: exactly-once or at-least-once."),
     ] = Guarantee.exactly_once,
     until: Annotated[
         Until,
-        typer.Option(metavar="END", help="drained: end when all that the topics hold now is processed."),
+        typer.Option(
+            metavar="END",
+            help="drained: exit once all records that the topics contain at the start are processed.",
+        ),
     ] = Until.stopped,
     option: Options = None,
     conf: Conf = None,
@@ -154,26 +157,39 @@ def run(
     shuffle_partitions: Annotated[
         int | None,
         typer.Option(
-            metavar="N", min=1, help="Tasks that work on state at the same time; the checkpoint keeps it."
+            metavar="N",
+            min=1,
+            help="The number of parallel tasks on state; the checkpoint keeps the first value.",
         ),
     ] = None,
     no_ship: Annotated[
         bool,
-        typer.Option("--no-ship", help="Executors have Penstock and what the file imports: send nothing."),
+        typer.Option(
+            "--no-ship",
+            help="Send no files to executors: they have Penstock and the file's imports installed.",
+        ),
     ] = False,
     log: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="For what Spark and its workers print. Default: stderr; on a terminal, nowhere.",
+            help="Append Spark's output to this file. Default: stderr; on a terminal, discarded.",
         ),
     ] = None,
     metrics_port: Annotated[
         int | None,
-        typer.Option(metavar="PORT", min=0, max=65535, help="Serve Prometheus metrics there; 0: any."),
+        typer.Option(
+            metavar="PORT",
+            min=0,
+            max=65535,
+            help="Serve Prometheus metrics on this port; 0 selects a free one.",
+        ),
     ] = None,
     metrics_host: Annotated[
-        str, typer.Option(metavar="ADDRESS", help="The address to serve them at; 0.0.0.0 for all.")
+        str,
+        typer.Option(
+            metavar="ADDRESS", help="The address of the metrics server; 0.0.0.0 for all interfaces."
+        ),
     ] = "127.0.0.1",
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
@@ -271,7 +287,7 @@ def describe(
     file: File,
     name_of_app: AppName = None,
     mermaid: Annotated[
-        bool, typer.Option("--mermaid", help="As a Mermaid flowchart, which Markdown viewers draw.")
+        bool, typer.Option("--mermaid", help="Print a Mermaid flowchart, which Markdown viewers draw.")
     ] = False,
 ) -> None:
     """Print the topology of an application, as Kafka Streams prints it. Nothing is run."""
@@ -284,7 +300,7 @@ def reset(
     file: File,
     name_of_app: AppName = None,
     checkpoint: Annotated[
-        str | None, typer.Option("--checkpoint", metavar="DIR", help="Remove this checkpoint as well.")
+        str | None, typer.Option("--checkpoint", metavar="DIR", help="Also remove this checkpoint.")
     ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,

@@ -33,26 +33,30 @@ def serve(
         typer.Option(
             "--app",
             metavar="NAME",
-            help="Which App of the file: its variable or its name. Default: the one it has.",
+            help="The App in the file, by its variable or its name. Default: the only one.",
         ),
     ] = None,
     host: Annotated[
-        str, typer.Option(metavar="ADDRESS", help="Where to listen; 0.0.0.0 needs --advertised as well.")
+        str,
+        typer.Option(metavar="ADDRESS", help="The address to listen on; 0.0.0.0 also needs --advertised."),
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(metavar="PORT", min=0, max=65535, help="0: any that is free.")] = 8066,
+    port: Annotated[
+        int,
+        typer.Option(metavar="PORT", min=0, max=65535, help="The port to listen on; 0 selects a free one."),
+    ] = 8066,
     advertised: Annotated[
         str | None,
-        typer.Option(metavar="URL", help="How other nodes reach this one: http://HOST:PORT."),
+        typer.Option(metavar="URL", help="The URL by which other nodes reach this one: http://HOST:PORT."),
     ] = None,
     store: Annotated[
         list[str] | None,
-        typer.Option("--store", metavar="NAME", help="Only this one; repeatable. Default: all."),
+        typer.Option("--store", metavar="NAME", help="Only serve this store; repeatable. Default: all."),
     ] = None,
     standbys: Annotated[
-        int, typer.Option(metavar="N", min=0, help="How many nodes keep each partition besides the first.")
+        int, typer.Option(metavar="N", min=0, help="The number of additional nodes that hold each partition.")
     ] = 1,
     session_timeout_ms: Annotated[
-        int, typer.Option(metavar="MS", min=1, help="A node not heard of for so long is out.")
+        int, typer.Option(metavar="MS", min=1, help="Remove a node that has sent no heartbeat for this long.")
     ] = 10_000,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,

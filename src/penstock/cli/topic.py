@@ -26,7 +26,7 @@ app = typer.Typer(help="Create, list, describe, alter and delete topics.", no_ar
 Names = Annotated[list[str], typer.Argument(metavar="TOPIC", help="Topic names.")]
 Settings = Annotated[
     list[str] | None,
-    typer.Option("--config", "-c", metavar="NAME=VALUE", help="A topic configuration; repeatable."),
+    typer.Option("--config", "-c", metavar="NAME=VALUE", help="Set a topic configuration; repeatable."),
 ]
 
 
@@ -34,15 +34,24 @@ Settings = Annotated[
 def create(
     topics: Names,
     partitions: Annotated[
-        int | None, typer.Option("--partitions", "-p", metavar="N", min=1, help="Default: the broker's.")
+        int | None,
+        typer.Option(
+            "--partitions", "-p", metavar="N", min=1, help="The number of partitions. Default: the broker's."
+        ),
     ] = None,
     replication_factor: Annotated[
         int | None,
-        typer.Option("--replication-factor", "-r", metavar="N", min=1, help="Default: the broker's."),
+        typer.Option(
+            "--replication-factor",
+            "-r",
+            metavar="N",
+            min=1,
+            help="The number of replicas of each partition. Default: the broker's.",
+        ),
     ] = None,
     config: Settings = None,
     if_not_exists: Annotated[
-        bool, typer.Option("--if-not-exists", help="An existing topic is no error.")
+        bool, typer.Option("--if-not-exists", help="Don't fail if a topic exists.")
     ] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
@@ -139,11 +148,14 @@ def alter(
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Topic name.")],
     partitions: Annotated[
         int | None,
-        typer.Option("--partitions", "-p", metavar="N", min=1, help="The new, larger total."),
+        typer.Option("--partitions", "-p", metavar="N", min=1, help="The new, larger number of partitions."),
     ] = None,
     config: Settings = None,
     delete_config: Annotated[
-        list[str] | None, typer.Option("--delete-config", "-d", metavar="NAME", help="Back to the default.")
+        list[str] | None,
+        typer.Option(
+            "--delete-config", "-d", metavar="NAME", help="Reset a configuration to its default; repeatable."
+        ),
     ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,

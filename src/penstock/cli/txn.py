@@ -22,9 +22,7 @@ from penstock.client.cluster import Cluster
 from penstock.client.metadata import TopicPartition
 from penstock.client.transactions import ActiveProducer
 
-app = typer.Typer(
-    help="List, describe and abort transactions, those that hang among them.", no_args_is_help=True
-)
+app = typer.Typer(help="List, describe and abort transactions, including hanging ones.", no_args_is_help=True)
 
 DEFAULT_HANGING = "15m"
 """The longest timeout that a broker allows by default.
@@ -44,27 +42,33 @@ Topics = Annotated[
 def list_transactions(
     state: Annotated[
         list[str] | None,
-        typer.Option("--state", metavar="STATE", help="Only in this state, such as Ongoing; repeatable."),
+        typer.Option("--state", metavar="STATE", help="Only list this state, such as Ongoing; repeatable."),
     ] = None,
     producer_id: Annotated[
         list[int] | None,
-        typer.Option("--producer-id", metavar="ID", help="Only of this producer; repeatable."),
+        typer.Option("--producer-id", metavar="ID", help="Only list this producer; repeatable."),
     ] = None,
     pattern: Annotated[
         str | None,
         typer.Option(
-            "--pattern", metavar="REGEX", help="Only transactional ids that this expression fits as a whole."
+            "--pattern",
+            metavar="REGEX",
+            help="Only list transactional ids that fully match this regular expression.",
         ),
     ] = None,
     longer_than: Annotated[
         str | None,
-        typer.Option("--longer-than", metavar="TIME", help="Only begun longer ago than this: 90s, 15m, 2h."),
+        typer.Option(
+            "--longer-than",
+            metavar="TIME",
+            help="Only list transactions open for longer than this: 90s, 15m, 2h.",
+        ),
     ] = None,
     hanging: Annotated[
         bool,
         typer.Option(
             "--hanging",
-            help="Instead, look in partitions for open transactions that no coordinator knows. "
+            help="Instead, search partitions for open transactions that no coordinator knows. "
             f"Takes --topic and --longer-than (default: {DEFAULT_HANGING}) only.",
         ),
     ] = False,
@@ -164,7 +168,7 @@ def abort(
         str | None,
         typer.Argument(
             metavar="[TRANSACTIONAL_ID]",
-            help="Aborts its open transaction and fences its producer.",
+            help="The id whose open transaction to abort and whose producer to fence.",
         ),
     ] = None,
     topic: Annotated[
@@ -173,10 +177,10 @@ def abort(
     ] = None,
     start_offset: Annotated[
         int | None,
-        typer.Option("--start-offset", metavar="OFFSET", min=0, help="Where it begins."),
+        typer.Option("--start-offset", metavar="OFFSET", min=0, help="The first offset of the transaction."),
     ] = None,
     producer_id: Annotated[
-        int | None, typer.Option("--producer-id", metavar="ID", min=0, help="Whose it is.")
+        int | None, typer.Option("--producer-id", metavar="ID", min=0, help="The transaction's producer id.")
     ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,

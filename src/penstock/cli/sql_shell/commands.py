@@ -18,27 +18,30 @@ if TYPE_CHECKING:
 
 
 _HELP: Final = (
-    ("CREATE STREAM|TABLE … WITH (…)", "Declare what is in a topic."),
+    ("CREATE STREAM|TABLE … WITH (…)", "Declare a topic's columns and formats."),
     ("CREATE STREAM|TABLE … AS SELECT …", "Run a query that writes to a topic until it is terminated."),
     ("INSERT INTO … VALUES|SELECT …", "Write a row, or the rows of a query."),
-    ("SELECT … [EMIT CHANGES]", "Ask once, or follow the changes until Ctrl-C."),
+    ("SELECT … [EMIT CHANGES]", "Query once, or follow the changes until Ctrl-C."),
     ("PRINT 'topic' [FROM BEGINNING] [LIMIT n]", "Show the records of a topic."),
-    ("SHOW STREAMS|TABLES|TOPICS|QUERIES|…", "List; also FUNCTIONS, PROPERTIES, TYPES, VARIABLES."),
-    ("DESCRIBE source [EXTENDED]", "Show columns, and what reads and writes; also FUNCTION name."),
-    ("EXPLAIN query id | statement", "Show how a query is carried out."),
-    ("PAUSE|RESUME|TERMINATE query id|ALL", "Stop a query for a while, or for good."),
-    ("DROP STREAM|TABLE name [DELETE TOPIC]", "Forget a source, and its topic if told so."),
-    ("SET 'property'='value', UNSET 'property'", "What holds for the statements of this session."),
-    ("DEFINE name='value', UNDEFINE name", "Variables: ${name} stands for the value."),
-    ("RUN SCRIPT 'file'", "Carry out the statements of a file."),
+    ("SHOW STREAMS|TABLES|TOPICS|QUERIES|…", "List them; also FUNCTIONS, PROPERTIES, TYPES, VARIABLES."),
+    ("DESCRIBE source [EXTENDED]", "Show columns, readers and writers; also FUNCTION name."),
+    ("EXPLAIN query id | statement", "Show the execution plan of a query."),
+    ("PAUSE|RESUME|TERMINATE query id|ALL", "Pause, resume or end a query."),
+    ("DROP STREAM|TABLE name [DELETE TOPIC]", "Remove a source, and with DELETE TOPIC its topic."),
+    (
+        "SET 'property'='value', UNSET 'property'",
+        "Set or reset a property for the statements of this session.",
+    ),
+    ("DEFINE name='value', UNDEFINE name", "Set or remove a variable; ${name} stands for its value."),
+    ("RUN SCRIPT 'file'", "Run the statements of a file."),
 )
 _LOCAL_HELP: Final = (
-    ("HELP", "This."),
-    ("OUTPUT [TABLE|JSON]", "Show or set how answers look."),
-    ("SET CLI WRAP ON|OFF", "Whether long values of rows go on in more lines, or are cut."),
-    ("SET CLI COLUMN-WIDTH n", "How wide the columns of rows are; 0: what fits."),
-    ("SPOOL file|OFF", "Write all that is shown to a file as well."),
-    ("HISTORY", "Show what was typed."),
+    ("HELP", "Show this help."),
+    ("OUTPUT [TABLE|JSON]", "Show or set the format of answers."),
+    ("SET CLI WRAP ON|OFF", "Wrap long values in rows, or cut them."),
+    ("SET CLI COLUMN-WIDTH n", "Set the width of columns; 0 fits them to the terminal."),
+    ("SPOOL file|OFF", "Also write the output to a file."),
+    ("HISTORY", "Show the history of input."),
     ("SERVER [URL]", "Show or change the server."),
     ("VERSION", "Show the versions of the shell and the server."),
     ("CLEAR", "Clear the terminal."),
@@ -57,7 +60,7 @@ def run_local(session: Session, statement: Statement) -> None:
 
 
 def _help(session: Session, _: list[str]) -> None:
-    session.printer.text("Statements end with a semicolon, and may have several lines.\n")
+    session.printer.text("Statements end with a semicolon and may span several lines.\n")
     session.printer.table(("STATEMENT", ""), _HELP)
     session.printer.text("")
     session.printer.table(("COMMAND", ""), _LOCAL_HELP)
