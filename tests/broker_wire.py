@@ -1,4 +1,4 @@
-"""A client of a few lines for tests of the broker: one socket, our own codec, nothing hidden."""
+"""A minimal client for tests of the broker: one socket and our own codec."""
 
 import itertools
 import socket
@@ -28,7 +28,7 @@ CLIENT_ID = "wire"
 
 
 class Wire:
-    """A connection; `send` and `receive` may be used apart, to pipeline."""
+    """A connection. A test can pipeline by calling `send` several times before `receive`."""
 
     def __init__(self, bootstrap_servers: str, timeout_s: float = 60.0) -> None:
         host, port = bootstrap_servers.rsplit(":", 1)
@@ -43,7 +43,7 @@ class Wire:
         self.socket.close()
 
     def send(self, request: Message, version: int | None = None, *, answered: bool = True) -> int:
-        """Send a request, in the newest version unless told; its correlation id."""
+        """Send a request, by default in the newest version, and return its correlation id."""
         frame, correlation_id, key, used = self.frame(request, version)
         self.socket.sendall(frame)
         if answered:
@@ -89,7 +89,7 @@ class Wire:
         return bytes(received)
 
     def is_closed(self, within_s: float = 60.0) -> bool:
-        """Whether the node closes this connection, without a word, in time."""
+        """Whether the node closes this connection in time without sending anything."""
         self.socket.settimeout(within_s)
         try:
             return self.socket.recv(1) == b""
@@ -102,10 +102,10 @@ class Wire:
         self.send(request, version)
         return self.receive(kind)
 
-    # What most tests need
+    # Helpers for most tests
 
     def create_topic(self, name: str, partitions: int = 1, **configs: str) -> bytes:
-        """Create a topic, configs with underscores for dots; its id."""
+        """Create a topic and return its id; names of configs have underscores for dots."""
         request = CreateTopicsRequest(
             topics=[
                 CreateTopicsRequest.CreatableTopic(
@@ -146,7 +146,7 @@ class Wire:
         return self.ask(request, FetchResponse, version).responses[0].partitions[0]
 
     def values(self, topic: str, offset: int = 0, partition: int = 0) -> list[bytes | None]:
-        """The values of all records from an offset on, by as many fetches as it takes."""
+        """Fetch repeatedly and return the values of all records from an offset on."""
         found: list[bytes | None] = []
         while True:
             data = self.fetch(topic, offset, partition)
@@ -166,7 +166,7 @@ def batch_of(
     producer: tuple[int, int, int] = (-1, -1, -1),
     transactional: bool = False,
 ) -> bytes:
-    """A record batch as a producer makes it; `producer` is id, epoch and base sequence."""
+    """A record batch as a producer builds it; `producer` is its id, epoch and base sequence."""
     now_ms = time.time_ns() // 1_000_000 if timestamp is None else timestamp
     producer_id, producer_epoch, base_sequence = producer
     return encode_batch(
@@ -182,7 +182,7 @@ def batch_of(
 def produce_request(
     topic: str | bytes, records: bytes | None, partition: int = 0, acks: int = -1
 ) -> ProduceRequest:
-    """A produce to one partition of a topic, by name or id."""
+    """A produce request for one partition of a topic, given by name or id."""
     return ProduceRequest(
         acks=acks,
         timeout_ms=10_000,
@@ -209,7 +209,7 @@ def fetch_request(
     last_fetched_epoch: int = -1,
     isolation_level: int = 0,
 ) -> FetchRequest:
-    """A fetch of some partitions of one topic, by name or id; `session` is id and epoch."""
+    """A fetch request for partitions of one topic, given by name or id; `session` is id and epoch."""
     return FetchRequest(
         max_wait_ms=max_wait_ms,
         min_bytes=min_bytes,

@@ -1,4 +1,4 @@
-"""An authority of our own for TLS tests, and what it has signed; made by the openssl command."""
+"""A certificate authority for TLS tests and its certificates, made with the openssl command."""
 
 import shutil
 import subprocess
@@ -13,7 +13,7 @@ _RSA = ("-newkey", "rsa:2048", "-nodes")
 
 @dataclass(frozen=True)
 class Identity:
-    """PEM files: ``store`` has key and chain, ``locked`` the same with its key encrypted by KEY_PASSWORD."""
+    """PEM files: ``store`` has key and chain; in ``locked`` the key is encrypted with KEY_PASSWORD."""
 
     chain: Path
     key: Path
@@ -32,7 +32,7 @@ class Authority:
 
 
 def make_authority(directory: Path) -> Authority:
-    """Skips where there is no openssl."""
+    """Create the certificates, or skip the test if openssl is not installed."""
     if shutil.which("openssl") is None:
         pytest.skip("needs the openssl command")
     directory.mkdir()

@@ -1,4 +1,4 @@
-"""Fixtures that every part of the suite shares, and how its tests are spread over workers."""
+"""Shared fixtures, and the distribution of tests over workers."""
 
 import gc
 import os
@@ -17,25 +17,25 @@ from maven_jars import cache_root, jars_of
 from penstock.testing.memory import MEMORY_MAX
 from reruns import Reruns, are_requested
 
-# A busy machine is no failure: pytest-timeout ends what hangs. `make fuzz` asks for more examples.
+# No deadline, because a busy machine is no failure and pytest-timeout ends tests that hang. `make fuzz` runs
+# more examples.
 EXAMPLES = int(os.environ.get("PENSTOCK_EXAMPLES", "40"))
 settings.register_profile("penstock", deadline=None, max_examples=EXAMPLES)
 settings.load_profile("penstock")
 
-#: What one process may take, so that a test that goes wrong leaves memory to others. Programs that the tests
-#: start inherit it. Spark reads the first two; a node of Penstock stops at the third (docs/testing.md).
 MEMORY_BOUNDS = {
     "SPARK_DRIVER_MEMORY": "1g",
     "SPARK_DAEMON_MEMORY": "512m",
     MEMORY_MAX: str(2 << 30),
 }
+"""The memory limits of one process, so that a faulty test leaves memory to others. Programs that the tests
+start inherit them. Spark reads the first two; a node of Penstock stops at the third (docs/testing.md).
+"""
 
 KAFKA_VERSION = "4.3.1"
 TESTS = Path(__file__).parent
 CLIENTS = TESTS / "clients"
 
-#: Files of tests/pipeline that need no Spark session, or start Spark in processes of their own. All others
-#: share the session of one worker.
 WITHOUT_THE_SESSION = frozenset(
     {
         "pipeline/test_common_reading.py",
@@ -56,7 +56,9 @@ WITHOUT_THE_SESSION = frozenset(
         "pipeline/test_worker_python.py",
     }
 )
-#: What takes longest is begun first: otherwise one worker would be at it when the others have ended.
+"""Files of tests/pipeline that need no Spark session, or start Spark in processes of their own. All others
+share the session of one worker.
+"""
 LONGEST_FIRST = (
     "spark",
     "clients/test_spark_kafka_connector.py",
@@ -72,6 +74,7 @@ LONGEST_FIRST = (
     "cluster/test_kill.py",
     "views/test_view_cluster.py",
 )
+"""The longest tests start first; otherwise one worker would still run them after the others have finished."""
 
 
 @pytest.fixture(scope="session")
@@ -85,9 +88,9 @@ def kafka_libs() -> Path:
 
 
 class ByFile(LoadScopeScheduling):
-    """A file's tests run on one worker: they share what takes seconds to make, nodes and programs in Java.
+    """Run the tests of one file on one worker: they share nodes and Java programs that take seconds to start.
 
-    The groups of `--dist loadgroup` would do, but pytest 9.2 takes no notice of them (pytest-xdist 3.8).
+    The groups of `--dist loadgroup` would do, but pytest 9.2 ignores them (pytest-xdist 3.8).
     """
 
     def _split_scope(self, nodeid: str) -> str:
@@ -109,8 +112,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection() -> None:
-    """Turn the garbage collector off until all tests are collected: they live to the end of the run, and each
-    full collection that includes them takes a quarter of a second.
+    """Turn the garbage collector off until all tests are collected.
+
+    The tests live to the end of the run, and each full collection that includes them takes a quarter of a
+    second.
     """
     gc.disable()
 

@@ -1,6 +1,6 @@
-"""A node on the test's own event loop, for tests that look behind the wire.
+"""A node on the test's own event loop, for tests that inspect the node's internals.
 
-`run` takes the real time, `virtual_time.run_virtually` the virtual one.
+`run` uses real time, `virtual_time.run_virtually` virtual time.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from virtual_time import VirtualMachine
 
 @asynccontextmanager
 async def running_node(directory: Path, **properties: str) -> AsyncIterator[Broker]:
-    """A node with three partitions for each coordinator; `properties` have names as Kafka's, dots and all."""
+    """A node with three partitions for each coordinator; `properties` have Kafka's names, with dots."""
     config = BrokerConfig.single_node(
         {
             "log.dirs": str(directory),

@@ -16,7 +16,7 @@ STOP_TIMEOUT_S = 60
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
 COMPLAINT = re.compile(r"^\[[^\]]*\] (WARN|ERROR|FATAL) ")
 
-# A process that lives for seconds gains nothing from the second compiler and from parallel collection.
+# A process that runs for seconds does not benefit from the second compiler and parallel collection.
 JAVA = ("java", "-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
 JAVA_COMPILER_HEAP = "-J-Xmx512m"
 QUIET_CLASS_DATA = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
@@ -45,9 +45,9 @@ PROPERTIES: Mapping[str, str] = {
 
 
 def record_classes(libs: Path) -> None:
-    """Have nodes map Kafka's classes from a file (JEP 350): a start takes two thirds of the time.
+    """Let nodes map Kafka's classes from a file (JEP 350), which cuts a start to two thirds of its time.
 
-    Java takes no file that doesn't fit its own build or the jars, and goes on without it.
+    Java ignores a file that doesn't fit its own build or the jars.
     """
     archive = class_archive(libs)
     if archive.exists():
@@ -62,13 +62,16 @@ def record_classes(libs: Path) -> None:
 
 
 def class_archive(libs: Path) -> Path:
-    """Where the classes of these jars are for this Java."""
+    """The path of the class archive for these jars and this Java."""
     java = Path(shutil.which(JAVA[0]) or JAVA[0]).resolve()
     return libs / f"{java.as_posix().strip('/').replace('/', '-')}.jsa"
 
 
 def run_java(libs: Path, *words: str, timeout_s: float = 120) -> str:
-    """Run a class of Kafka's, or a source file against its classes; what it prints. Fails if it does."""
+    """Run a class of Kafka's, or a source file against its classes, and return what it prints.
+
+    The test fails if the program does.
+    """
     options = ["-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-cp", f"{libs}/*"]
     done = subprocess.run(
         [*JAVA, *options, *words], capture_output=True, text=True, timeout=timeout_s, check=False
@@ -78,11 +81,12 @@ def run_java(libs: Path, *words: str, timeout_s: float = 120) -> str:
 
 
 class KafkaNode:
-    """One node on free ports of 127.0.0.1, its address kept over restarts. A context manager.
+    """A node on free ports of 127.0.0.1 that keeps its address across restarts; a context manager.
 
     A data directory without `meta.properties` is formatted first: for a fixed set of voters
     (`controller.quorum.voters`), or with `dynamic_quorum` for one that is kept in the log (KIP-853), or as
-    the `format_words` say. One that has it is opened as it is. *config* wins over what this class would set.
+    the `format_words` say. A directory that has it is opened unchanged. *config* overrides the settings of
+    this class.
     """
 
     def __init__(
@@ -129,7 +133,7 @@ class KafkaNode:
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> Self:
-        """Return once it accepts connections."""
+        """Start the node and return once it accepts connections."""
         assert self._process is None, "the node runs already"
         text = "".join(f"{name}={value}\n" for name, value in self.config.items())
         self._properties_file.write_text(text)
@@ -145,7 +149,7 @@ class KafkaNode:
         assert formatting.wait(STOP_TIMEOUT_S) == 0, self._log_tail()
 
     def stop(self) -> None:
-        """SIGTERM, and wait for the end of a clean shutdown; nothing if the node does not run."""
+        """Send SIGTERM and wait for the clean shutdown; do nothing if the node does not run."""
         process, self._process = self._process, None
         if process is None:
             return
@@ -158,19 +162,19 @@ class KafkaNode:
             raise AssertionError(f"Kafka did not stop:\n{self._log_tail()}") from None
 
     def kill(self) -> None:
-        """SIGKILL."""
+        """Send SIGKILL and wait for the end."""
         assert self._process is not None
         self._process.kill()
         self._process.wait()
         self._process = None
 
     def kill_if_running(self) -> None:
-        """The same, where the node's end is nobody's interest any more."""
+        """Kill the node if it still runs."""
         if self._process is not None:
             self.kill()
 
     def complaints(self) -> list[str]:
-        """The warnings and errors it has logged so far."""
+        """The warnings and errors that the node has logged so far."""
         return [line for line in self.log_file.read_text().splitlines() if COMPLAINT.match(line)]
 
     def __enter__(self) -> Self:

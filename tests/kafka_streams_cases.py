@@ -1,4 +1,4 @@
-"""The topologies of kafka_streams/Oracle.java in penstock.streams, by the same names."""
+"""The topologies of kafka_streams/Oracle.java written with penstock.streams, under the same names."""
 
 from __future__ import annotations
 

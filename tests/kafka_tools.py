@@ -26,7 +26,7 @@ CLASSES = {
     "log-dirs": "org.apache.kafka.tools.LogDirsCommand",
     "cluster": "org.apache.kafka.tools.ClusterTool",
 }
-# These print from other threads, and at the end of their process: they run by themselves.
+# These print from other threads and at the end of their process, so each runs in a process of its own.
 VERIFIABLE_PRODUCER = "org.apache.kafka.tools.VerifiableProducer"
 VERIFIABLE_CONSUMER = "org.apache.kafka.tools.VerifiableConsumer"
 
@@ -36,21 +36,21 @@ class ToolFailed(AssertionError):
 
 
 class KafkaTools:
-    """A context manager. One tool at a time."""
+    """A process that runs one tool at a time; a context manager."""
 
     def __init__(self, libs: Path) -> None:
         self._libs = libs
         self._process: subprocess.Popen[bytes] | None = None
 
     def run(self, tool: str, *words: str) -> str:
-        """What the tool prints. Raises ToolFailed if it fails."""
+        """Run a tool and return what it prints. Raises ToolFailed if it fails."""
         code, text = self.attempt(tool, *words)
         if code:
             raise ToolFailed(f"{tool} {' '.join(words)} ended with {code}:\n{text[-4000:]}")
         return text
 
     def attempt(self, tool: str, *words: str) -> tuple[int, str]:
-        """Its exit code, and what it prints on both of its outputs."""
+        """Run a tool and return its exit code and what it prints on both outputs."""
         assert self._process is not None
         assert self._process.stdin is not None
         assert self._process.stdout is not None

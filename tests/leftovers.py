@@ -1,4 +1,4 @@
-"""Processes that tests leave behind are named and ended, and they fail the run.
+"""Name and end processes that tests leave behind, and fail the run.
 
 A test may start processes, and so may a fixture; each has to end them. After the last test of a module, once
 pytest has torn down the module's fixtures, every process is left behind that the tests started and that still
@@ -24,27 +24,27 @@ from penstock.testing.forked_nodes import FORKER
 MARK: Final = "PENSTOCK_TEST_RUN"
 """The environment variable that processes inherit from the tests; a nested pytest appends to its value."""
 CULPRIT: Final = "left_behind_by"
-"""The user property of a report that names a test during which a process appeared that was left behind."""
+"""The user property of a report that names a test during which a leftover process appeared."""
 LAST_WORDS_S: Final = 5.0
-"""A process that ends by itself within this time is not left behind: its test has told it to stop."""
+"""A process that ends by itself within this time is no leftover: its test has already stopped it."""
 TERMINATE_S: Final = 3.0
-"""After SIGTERM a process has this much time before SIGKILL."""
+"""The time between SIGTERM and SIGKILL of a process."""
 COMMAND_CHARS: Final = 160
 PROC: Final = "/proc"
 POLL_S: Final = 0.02
 ENDS_WITH_PYTEST: Final = ("multiprocessing.resource_tracker", "multiprocessing.forkserver", "pyspark-shell")
-"""Words of the command lines of processes that one Python process starts once and then keeps to its end."""
+"""Words in the command lines of processes that a Python process starts once and keeps to its end."""
 
 
 class Process(NamedTuple):
-    """One process: its start in clock ticks tells it from a later process with the same id."""
+    """One process; its start in clock ticks distinguishes it from a later process with the same id."""
 
     pid: int
     started: int
 
 
 class Stat(NamedTuple):
-    """What /proc/PID/stat says of a process."""
+    """The fields of /proc/PID/stat for a process."""
 
     process: Process
     parent: int
@@ -56,7 +56,7 @@ class Stat(NamedTuple):
 
 
 class Snapshot:
-    """The processes of this machine, each read when it is first asked for."""
+    """The processes of this machine, each read at its first use."""
 
     def __init__(self, mark: str) -> None:
         self._mark = mark.encode()
@@ -119,7 +119,7 @@ class Leftovers:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self) -> None:
-        """Remember what runs before the first test: no test has started it."""
+        """Record the processes that run before the first test, which no test has started."""
         snapshot = Snapshot(self._mark)
         self._listed = snapshot.pids
         self._before = set(snapshot.ours(snapshot.pids))
@@ -149,7 +149,7 @@ class Leftovers:
                 self._end_leftovers(item, kept=self._before | (self._shared if nextitem else set()))
 
     def _note_new(self, nodeid: str) -> None:
-        """Remember the test during which each new process appeared."""
+        """Record the test during which each new process appeared."""
         snapshot = Snapshot(self._mark)
         new = snapshot.pids - self._listed
         self._listed = snapshot.pids
@@ -157,7 +157,7 @@ class Leftovers:
             self._appeared_in[process] = nodeid
 
     def _end_leftovers(self, item: pytest.Item, kept: set[Process]) -> None:
-        """End all processes but the *kept* ones and their descendants; fail the test if there are any."""
+        """End all processes except the *kept* ones and their descendants; fail the test if there are any."""
         deadline = time.monotonic() + LAST_WORDS_S
         while (left := self._left_behind(kept)) and time.monotonic() < deadline:
             time.sleep(POLL_S)
@@ -194,7 +194,7 @@ def culprits_of(report: pytest.TestReport) -> list[str]:
 
 
 def end(processes: Iterable[Process]) -> None:
-    """SIGTERM to all, and SIGKILL to those that still run after `TERMINATE_S`."""
+    """Send SIGTERM to all, and SIGKILL to those that still run after `TERMINATE_S`."""
     running = _signal(processes, signal.SIGTERM)
     deadline = time.monotonic() + TERMINATE_S
     while running and time.monotonic() < deadline:
@@ -204,7 +204,7 @@ def end(processes: Iterable[Process]) -> None:
 
 
 def _signal(processes: Iterable[Process], number: signal.Signals) -> list[Process]:
-    """Send a signal to those that still run, and return these."""
+    """Send a signal to the processes that still run, and return these."""
     running = [process for process in processes if is_running(process)]
     for process in running:
         try:
@@ -220,7 +220,7 @@ def is_running(process: Process) -> bool:
 
 
 def stat_of(pid: int) -> Stat | None:
-    """What the kernel says of a process, None once it is gone."""
+    """The fields of a process from the kernel, or None once it has ended."""
     fields = _read(pid, "stat").rpartition(b")")[2].split()  # proc(5), from the third field on
     if not fields:
         return None
@@ -249,7 +249,7 @@ def _words(pid: int) -> list[str]:
 
 
 def _read(pid: int, name: str) -> bytes:
-    """A file of a process; nothing once it has ended, or where the process belongs to somebody else."""
+    """A file of a process; empty if the process has ended or belongs to another user."""
     try:
         with open(f"{PROC}/{pid}/{name}", "rb") as file:
             return file.read()

@@ -1,4 +1,4 @@
-"""What `make test-long` runs that the gate does not.
+"""Selects the tests that `make test-long` runs and the gate does not.
 
 A test marked ``long`` runs only there. One marked ``longer`` runs in both, with more repetitions there.
 """
@@ -12,7 +12,7 @@ IS_LONG: Final = os.environ.get("PENSTOCK_LONG", "0") != "0"
 
 
 def repetitions(variable: str, gate: int, long: int) -> int:
-    """The number that an environment variable names, else that of the gate or of `make test-long`."""
+    """The number from an environment variable, or the default of the gate or of `make test-long`."""
     return int(os.environ.get(variable, long if IS_LONG else gate))
 
 

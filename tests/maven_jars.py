@@ -11,13 +11,13 @@ FETCH_TIMEOUT_S = 600
 
 
 def cache_root() -> Path:
-    """Where fetched jars live between runs; PENSTOCK_TEST_CACHE moves it."""
+    """The directory that keeps fetched jars between runs; PENSTOCK_TEST_CACHE overrides it."""
     default = Path.home() / ".cache" / "penstock"
     return Path(os.environ.get("PENSTOCK_TEST_CACHE", default))
 
 
 def jars_of(pom: Path, name: str) -> Path:
-    """The directory with every jar that *pom* depends on; skips the test when they cannot be had."""
+    """The directory with every jar that *pom* depends on; skips the test if they cannot be fetched."""
     directory = cache_root() / name
     complete = directory / ".complete"
     if complete.exists():

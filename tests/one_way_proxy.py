@@ -1,7 +1,7 @@
 """A TCP proxy for a node's listener that can stop either direction, slow it down, or end all connections.
 
-What is stopped is kept, as by a network that loses every packet: connections stay up on both sides, and
-deliver when it mends. `wire_proxy.py` is the one that knows of frames.
+Stopped data is kept, as by a network that loses every packet: connections stay open on both sides and
+deliver the data once the network recovers. `wire_proxy.py` is the proxy that parses frames.
 """
 
 import contextlib
@@ -17,14 +17,14 @@ CHUNK_BYTES = 1 << 16
 
 
 class Direction(Enum):
-    """As the node behind the proxy sees it."""
+    """A direction, as the node behind the proxy sees it."""
 
-    IN = "in"  # requests of others do not arrive: the node is deaf
-    OUT = "out"  # its answers do not: the node is mute
+    IN = "in"  # requests of others do not reach the node
+    OUT = "out"  # its responses do not reach the others
 
 
 class OneWayProxy:
-    """Listens on a port of its own; the node has that as its advertised address. A context manager."""
+    """A proxy on a port of its own, which the node advertises as its address; a context manager."""
 
     def __init__(self, target: Callable[[], tuple[str, int]]) -> None:
         self._target = target
@@ -41,12 +41,12 @@ class OneWayProxy:
         return f"127.0.0.1:{self._listener.getsockname()[1]}"
 
     def stop(self, *directions: Direction) -> None:
-        """Nothing passes this way until `heal`."""
+        """Stop all data in this direction until `heal`."""
         for direction in directions:
             self._open[direction].clear()
 
     def delay(self, direction: Direction, delay_s: float) -> None:
-        """Each piece of data waits that long before it passes."""
+        """Delay each piece of data by this long."""
         self._delay_s[direction] = delay_s
 
     def heal(self) -> None:
@@ -104,7 +104,7 @@ class OneWayProxy:
                     time.sleep(self._delay_s[direction])
                 self._open[direction].wait()
                 sink.sendall(data)
-        # As far as the other side is concerned, the end of a connection is data too.
+        # For the other side, the end of a connection is data too.
         self._open[direction].wait()
         for one in (source, sink):
             with contextlib.suppress(OSError):

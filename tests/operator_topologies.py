@@ -1,6 +1,6 @@
 """One small topology for each operator with windows or joins: topics ``left`` and ``right`` in, ``out`` out.
 
-`streams/kafka_streams/Operators.java` has the same by the same names.
+`streams/kafka_streams/Operators.java` defines the same topologies under the same names.
 """
 
 from collections.abc import Callable
@@ -30,7 +30,7 @@ def _shown(value: str | None) -> str:
 
 
 def foreign_key(key: str | None, value: str) -> str | None:
-    """What is before the first colon, and none where that is "x"."""
+    """The text before the first colon, or None if that is "x"."""
     found = value.split(":")[0]
     return None if found == "x" else found
 
@@ -183,14 +183,14 @@ TOPOLOGIES: dict[str, Callable[[App], None]] = {
 
 
 def application(name: str, rekeyed: bool = False) -> App:
-    """An application with the topology of this name; ``rekeyed``: behind repartition topics."""
+    """An application with the topology of this name; ``rekeyed`` puts it behind repartition topics."""
     app = (Rekeyed if rekeyed else App)("oracle", key=string, value=string)
     TOPOLOGIES[name](app)
     return app
 
 
 class Rekeyed(App):
-    """Its streams and tables have the keys that `in_the_value` has put into the values."""
+    """A builder whose streams and tables take their keys from the values, where `in_the_value` put them."""
 
     def stream(self, topic: Any, **serdes: Any) -> Stream[Any, Any]:
         return super().stream(topic, **serdes).map(_from_the_value, key=string, value=string)
@@ -200,7 +200,7 @@ class Rekeyed(App):
 
 
 def in_the_value(key: str, value: str | None) -> str:
-    """A key and a value, which may be null, as one value."""
+    """Combine a key and a value, which may be null, into one value."""
     return f"{key}={'' if value is None else value}"
 
 

@@ -1,4 +1,4 @@
-"""A Penstock node started from a `server.properties`, the same that a node of Apache Kafka would take."""
+"""A Penstock node started from a `server.properties` that a node of Apache Kafka would accept as well."""
 
 import os
 import select
@@ -28,7 +28,7 @@ PROPERTIES: Mapping[str, str] = {
 
 
 class PenstockNode:
-    """A child process that ends with this one. `config` needs what names a node and its quorum.
+    """A child process that ends with this one. `config` must name the node and its quorum.
 
     A data directory without `meta.properties` is formatted first, as *format_words* say. *environment* comes
     on top of this process's. `command`, `environment`, `config` and `address` may be changed between starts.
@@ -70,12 +70,12 @@ class PenstockNode:
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> Self:
-        """Return once it accepts connections."""
+        """Start the node and return once it accepts connections."""
         self.launch()
         return self.await_ready()
 
     def launch(self) -> None:
-        """Start it without waiting: a node of a quorum is ready when the quorum has a leader."""
+        """Start the node without waiting: a node of a quorum is ready once the quorum has a leader."""
         assert self._process is None, "the node runs already"
         self._properties_file.write_text("".join(f"{name}={value}\n" for name, value in self.config.items()))
         if not (self.data_dir / "meta.properties").exists():
@@ -122,7 +122,7 @@ class PenstockNode:
         assert done.returncode == 0, done.stderr
 
     def stop(self) -> None:
-        """SIGTERM, and wait for the end of a clean shutdown; nothing if the node does not run."""
+        """Send SIGTERM and wait for the clean shutdown; do nothing if the node does not run."""
         process = self._process
         if process is None:
             return
@@ -135,7 +135,7 @@ class PenstockNode:
         self._forget()
 
     def kill(self) -> None:
-        """SIGKILL."""
+        """Send SIGKILL and wait for the end."""
         assert self._process is not None, "the node does not run"
         self._process.kill()
         self._process.wait()
@@ -146,7 +146,7 @@ class PenstockNode:
             self.kill()
 
     def suspend(self) -> None:
-        """SIGSTOP: it answers nobody, and its connections stay."""
+        """Send SIGSTOP: the node stops answering, and its connections stay open."""
         os.kill(self.pid, signal.SIGSTOP)
 
     def resume(self) -> None:

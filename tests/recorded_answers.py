@@ -1,8 +1,7 @@
 """Answers of a slow oracle, kept in a file beside the test that compares them with ours.
 
-The gate reads the file; `make test-long` asks the oracle itself, and with PENSTOCK_REWRITE=1 writes the
-answers down. The file holds a hash of the questions, so that the gate notices when the cases have changed
-since.
+The gate reads the file. `make test-long` asks the oracle itself, and with PENSTOCK_REWRITE=1 stores its
+answers. The file contains a hash of the questions, so that the gate detects changed cases.
 """
 
 import hashlib

@@ -1,8 +1,8 @@
 """An interpreter of the operators with windows and joins: the oracle of the property tests.
 
-Written from Kafka Streams' documentation, slowly and plainly: it keeps every record it has seen, looks
-through all of them each time, and shares no code with the engine. It takes one record at a time and gives
-what that record sends: ``(key, value, timestamp_ms)``.
+It follows the documentation of Kafka Streams and is simple and slow: it keeps every record it has seen,
+searches all of them each time, and shares no code with the engine. It takes one record at a time and returns
+the records which that one produces: ``(key, value, timestamp_ms)``.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ def _joined(one: str | None, other: str | None) -> str:
 
 @dataclass
 class TimeWindowed:
-    """All records of all windows; a window's value is what came while it was open."""
+    """Keeps the records of all windows; a window's value combines those that arrived while it was open."""
 
     size: int
     advance: int
@@ -60,7 +60,7 @@ class TimeWindowed:
 
 @dataclass
 class Sliding:
-    """The windows of KIP-450 by their definition, for records that are never late."""
+    """The sliding windows of KIP-450 by their definition, for records that are never late."""
 
     difference: int
     records: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
@@ -88,7 +88,7 @@ class Sliding:
 
 @dataclass
 class Sessions:
-    """Sessions with their records."""
+    """Keeps sessions with their records."""
 
     gap: int
     grace: int
@@ -134,11 +134,11 @@ class Sessions:
 
 @dataclass
 class FinalOnly:
-    """Suppress until windows close, over the interpreter of the windows."""
+    """Suppresses the output of another interpreter until its windows close."""
 
     windows: Interpreter
     after: int
-    """How long after its end a window is final."""
+    """The time after its end at which a window becomes final."""
     now: int = -1
     waiting: dict[str, tuple[int, str | None, int]] = field(default_factory=dict)
 
@@ -160,7 +160,7 @@ class FinalOnly:
 
 
 def _windowed_order(name: str) -> tuple[str, int, int]:
-    """Windows in the order of their bytes: keys of one length, then the times as they are stored."""
+    """The sort key of windows by their stored bytes: keys have one length, then the times follow."""
     key, times = name.split("@")
     start, end = times.split("/")
     return key, int(end), int(start)
@@ -168,7 +168,7 @@ def _windowed_order(name: str) -> tuple[str, int, int]:
 
 @dataclass
 class HeldBack:
-    """A table whose updates wait."""
+    """A table that holds back its updates."""
 
     wait: int
     rows: int | None = None
@@ -193,7 +193,7 @@ class HeldBack:
 
 @dataclass
 class StreamJoin:
-    """All records of both sides. Each is kept for the length of the window and the grace."""
+    """Keeps the records of both sides, each for the length of the window and the grace."""
 
     difference: int
     grace: int
@@ -202,7 +202,7 @@ class StreamJoin:
     now: int = -1
     seen: dict[str, list[tuple[int, str, str]]] = field(default_factory=lambda: {"left": [], "right": []})
     alone: list[tuple[int, int, str, str]] = field(default_factory=list)
-    """Records that have met none: ``(timestamp, 1 if left, key, value)``."""
+    """Records without a match: ``(timestamp, 1 if left, key, value)``."""
 
     def __call__(self, row: Row) -> list[Sent]:
         side, key, value, timestamp = row
@@ -250,7 +250,7 @@ class StreamJoin:
 
 @dataclass
 class StreamTable:
-    """A dict, and the stream's records against it."""
+    """Joins the stream's records with a dict."""
 
     left: bool
     table: dict[str, str] = field(default_factory=dict)
@@ -272,7 +272,7 @@ class StreamTable:
 
 @dataclass
 class VersionedTable:
-    """Every version of every row; records wait for the grace, if there is one, and then see their time."""
+    """Keeps every version of every row. Records wait for any grace, then join the version of their time."""
 
     grace: int | None
     now: int = -1
@@ -304,7 +304,7 @@ class VersionedTable:
 
 @dataclass
 class TableJoin:
-    """Two dicts."""
+    """Joins two dicts."""
 
     left_outer: bool
     right_outer: bool
@@ -335,7 +335,7 @@ class TableJoin:
 
 
 def foreign_join(rows: list[Row], left: bool) -> dict[str, str]:
-    """The table that a foreign-key join ends with."""
+    """The final table of a foreign-key join."""
     tables: dict[str, dict[str, str]] = {"left": {}, "right": {}}
     for topic, key, value, _ in rows:
         if key is not None:

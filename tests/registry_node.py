@@ -1,4 +1,4 @@
-"""Registries on a cluster, and somebody who asks them over HTTP."""
+"""Registries on a cluster, and an HTTP client for them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Answer(NamedTuple):
 def ask(
     url: str, method: str, target: str, body: Any = None, headers: dict[str, str] | None = None
 ) -> Answer:
-    """``body``: JSON, or a text that is sent as it is."""
+    """Send a request; ``body`` is JSON, or a text that is sent unchanged."""
     parts = urlsplit(url)
     connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=60)
     sent = {"Content-Type": "application/vnd.schemaregistry.v1+json", **(headers or {})}
@@ -46,7 +46,7 @@ def ask(
 
 
 def avro(name: str, *fields: str) -> dict[str, str]:
-    """The body of a registration: a record of longs; those that end with ? have a default."""
+    """The body of a registration: a record of longs; fields whose name ends with ? have a default."""
     told = [
         {"name": each.removesuffix("?"), "type": "long", **({"default": 0} if each.endswith("?") else {})}
         for each in fields
@@ -55,7 +55,7 @@ def avro(name: str, *fields: str) -> dict[str, str]:
 
 
 def properties(servers: str, name: str) -> dict[str, str]:
-    """Of a registry that shares a cluster with those of other tests."""
+    """The properties of a registry that shares a cluster with the registries of other tests."""
     return {
         "kafkastore.bootstrap.servers": servers,
         "kafkastore.topic": f"_schemas-{name}",
@@ -71,7 +71,7 @@ def started(servers: str, name: str, **more: str) -> RegistryServer:
 
 
 class RegistryProcess:
-    """`penstock registry start`, as a user starts it."""
+    """A process of `penstock registry start`, as a user starts it."""
 
     def __init__(self, servers: str, name: str, **more: str) -> None:
         settings = [f"--set={key}={value}" for key, value in {**properties(servers, name), **more}.items()]
@@ -103,7 +103,7 @@ class RegistryProcess:
         self._process.send_signal(signal.SIGCONT)
 
     def stop(self) -> tuple[int, str]:
-        """The exit code and what was printed since it was ready."""
+        """Stop the process; return its exit code and what it printed since it was ready."""
         assert self._process.stdout is not None
         self._process.terminate()
         rest = self._process.stdout.read()

@@ -1,8 +1,8 @@
-"""Failed tests of the gate run once more, each alone, after all others.
+"""Rerun failed tests of the gate once, each alone, after all others.
 
 A test that fails and then passes is reported as ``FLAKY`` with its first traceback, and does not fail the
-run while there are few of them. A test that fails twice fails the run. Histories that come from a seed are
-not run again: a seed that fails is a finding.
+run while there are few of them. A test that fails twice fails the run. Histories from a seed are not rerun:
+a seed that fails is a finding.
 
 `make test` asks for this with ``RERUN=1``; pytest by itself reruns nothing.
 """
@@ -19,9 +19,9 @@ from leftovers import culprits_of
 
 FLAKY_TESTS_MAX: Final = 3
 NEVER_RUN_AGAIN: Final = ("simulation", "storage", "model")
-"""Folders of tests/ whose failures count at once."""
+"""Folders of tests/ whose failures are not rerun."""
 RERUN_TIMEOUT_S: Final = 600
-"""Limit on one rerun, which makes its own nodes and Spark session."""
+"""Limit on one rerun, which starts its own nodes and Spark session."""
 
 
 def are_requested() -> bool:
@@ -39,7 +39,7 @@ class Reruns:
             for nodeid in culprits_of(report) or [report.nodeid]:
                 self._tracebacks.setdefault(nodeid, report.longreprtext)
 
-    # The outermost wrapper: the reruns begin once pytest has ended its workers and printed its summary.
+    # The outermost wrapper: the reruns start once pytest has stopped its workers and printed its summary.
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_sessionfinish(
         self, session: pytest.Session, exitstatus: int | pytest.ExitCode

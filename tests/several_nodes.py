@@ -34,7 +34,7 @@ class SeveralNodes:
     """Nodes 1 to N on free ports of 127.0.0.1. A context manager; nodes can be stopped one by one.
 
     The quorum is a fixed one (`controller.quorum.voters`), or with `dynamic_quorum` kept in the log
-    (KIP-853); then further nodes can be made with `new_node`, which follow it.
+    (KIP-853); then `new_node` can add nodes that follow it.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class SeveralNodes:
         return ",".join(node.bootstrap_servers for node in self.nodes.values())
 
     def new_node(self, node_id: int) -> Node:
-        """One more node, started: a broker, and an observer of the quorum that may become a voter."""
+        """Start one more node: a broker, and an observer of the quorum that may become a voter."""
         self.controllers[node_id] = f"127.0.0.1:{free_port()}"
         words = ["--no-initial-controllers"] if self._dynamic_quorum else []
         node = self.nodes[node_id] = self._node(node_id, words)
@@ -89,13 +89,13 @@ class SeveralNodes:
         return self._make_node(directory, port, format_words, config)
 
     def start(self) -> Self:
-        """All nodes at once: none is ready before most are."""
+        """Start all nodes at once, because none is ready before the majority is."""
         with ThreadPoolExecutor(len(self.nodes)) as pool:
             list(pool.map(lambda node: node.start(), self.nodes.values()))
         return self
 
     def stop(self) -> None:
-        """Whatever they are doing."""
+        """Kill all nodes that still run."""
         with ThreadPoolExecutor(len(self.nodes)) as pool:
             list(pool.map(lambda node: node.kill_if_running(), self.nodes.values()))
 
@@ -120,7 +120,7 @@ def penstock_nodes(
     racks: Mapping[int, str] | None = None,
     config: Mapping[str, str] | None = None,
 ) -> SeveralNodes:
-    """Nodes of Penstock, not started."""
+    """A cluster of Penstock nodes, not started."""
 
     def make(directory: Path, port: int, format_words: list[str], config: dict[str, str]) -> Node:
         return PenstockNode(
@@ -139,7 +139,7 @@ def kafka_nodes(
     racks: Mapping[int, str] | None = None,
     config: Mapping[str, str] | None = None,
 ) -> SeveralNodes:
-    """Nodes of Apache Kafka, not started."""
+    """A cluster of Apache Kafka nodes, not started."""
 
     def make(directory: Path, port: int, format_words: list[str], config: dict[str, str]) -> Node:
         return KafkaNode(libs, directory, port=port, format_words=format_words, config=config)

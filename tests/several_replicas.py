@@ -1,4 +1,4 @@
-"""Partitions of a node as if they had a second replica: its progress and elections are the test's."""
+"""Partitions of a node with a simulated second replica, whose progress and elections the test controls."""
 
 from penstock.broker.fetch_session import FetchTarget
 from penstock.broker.group_coordinator import GroupCoordinatorRuntime
@@ -11,13 +11,13 @@ from penstock.metadata.image.topics import PartitionRegistration
 from penstock.protocol.messages import FetchRequest
 
 OTHER = 2
-"""The broker that has the second replica."""
+"""The id of the broker that has the second replica."""
 
 Runtime = GroupCoordinatorRuntime | TransactionCoordinatorRuntime
 
 
 class Followed:
-    """A partition that this node and another have; this node leads until `lose`."""
+    """A partition with replicas on this node and another; this node leads until `lose`."""
 
     def __init__(self, broker: Broker, topic: str, partition: int) -> None:
         replica = broker.replicas.get(topic, partition)
@@ -28,11 +28,11 @@ class Followed:
 
     @property
     def uncommitted(self) -> int:
-        """Offsets that the follower does not have yet."""
+        """The number of offsets that the follower does not have yet."""
         return self.replica.log.log_end_offset - self.replica.high_watermark
 
     def commit(self, to: int | None = None) -> None:
-        """The follower has all below `to`, or all there is."""
+        """Move the follower to the offset `to`, or to the end of the log."""
         replicated = self.replica.replicated
         assert replicated is not None
         end_offset = self.replica.log.log_end_offset
@@ -41,14 +41,14 @@ class Followed:
             replicated.commit(high_watermark)
 
     def stand_still(self) -> None:
-        """Time passes in which nothing was heard of the follower."""
+        """Let time pass without a fetch from the follower."""
         replicated = self.replica.replicated
         assert replicated is not None
         assert replicated.leading is not None
         replicated.leading.since_ms -= self.broker.replication.silence_max_ms + 1
 
     def follow(self) -> SessionNews:
-        """The follower's session, as it begins."""
+        """A new fetch session of the follower."""
         replicated = self.replica.replicated
         assert replicated is not None
         session = SessionNews(OTHER)
@@ -57,12 +57,12 @@ class Followed:
         return session
 
     def lose(self, runtime: Runtime | None = None) -> None:
-        """The other broker leads."""
+        """Make the other broker the leader."""
         self._take_part(leader=OTHER, leader_epoch=self.replica.leader_epoch + 1)
         self._tell(runtime)
 
     def win(self, runtime: Runtime | None = None, keep_to: int | None = None) -> None:
-        """This node leads again. Of what was not committed it has what lies below `keep_to`, else nothing."""
+        """Make this node lead again. It keeps uncommitted records below `keep_to`, by default none."""
         high_watermark = self.replica.high_watermark
         self.replica.log.truncate_to(max(high_watermark, keep_to or 0))
         self._take_part(leader=self.broker.node_id, leader_epoch=self.replica.leader_epoch + 1)

@@ -13,12 +13,13 @@ from urllib.parse import unquote, urlsplit
 
 from penstock.registry.formats import parse
 
-#: Of each process: what its clients keep of one registry they would give out for another of the same address.
 _NUMBERS = itertools.count(1)
+"""Differs in each process: clients would otherwise apply cached answers to another registry at that address.
+"""
 
 
 class SmallRegistry:
-    """``requests``: what was asked, in order. ``failures``: statuses to answer with before anything else."""
+    """``requests``: the requests in order. ``failures``: statuses to answer with first."""
 
     def __init__(self, user_info: str | None = None, authorization: str | None = None) -> None:
         self.schemas: dict[int, dict] = {}

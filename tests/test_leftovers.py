@@ -1,4 +1,4 @@
-"""What a run of pytest makes of processes that its tests leave behind."""
+"""The handling of processes that tests leave behind, in runs of pytest."""
 
 import os
 import re

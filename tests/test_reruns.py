@@ -1,4 +1,4 @@
-"""What the gate makes of tests that fail, run as it runs them."""
+"""The reruns of failed tests, run as the gate runs them."""
 
 import os
 import subprocess
@@ -27,7 +27,7 @@ BROKEN = "def test_broken():\n    raise AssertionError('every time')\n"
 
 def run(directory: Path, *options: str, rerun: str = "1") -> subprocess.CompletedProcess[str]:
     (directory / "conftest.py").write_text(CONFTEST)
-    (directory / "pytest.ini").touch()  # whose directory node ids are relative to
+    (directory / "pytest.ini").touch()  # node ids are relative to its directory
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options],
         cwd=directory,

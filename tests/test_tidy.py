@@ -1,4 +1,4 @@
-"""The few rules of the house that a machine can check; ARCHITECTURE.md says why."""
+"""The project's rules that a program can check; ARCHITECTURE.md gives the reasons."""
 
 import ast
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ FLOORS: dict[str, set[str]] = {
     "broker": {"protocol", "storage", "consensus", "security", "metadata", "coordinators"},
     "client": {"protocol"},
     "operations": {"protocol", "client"},
-    # formats takes patterns that are matched in linear time from the coordinators, and nothing else of ours
+    # formats imports patterns that match in linear time from the coordinators, and nothing else of ours
     "registry": {"protocol", "coordinators", "client", "web"},
     "web": set(),
     "topology": {"protocol"},
@@ -32,7 +32,7 @@ FLOORS: dict[str, set[str]] = {
     "spark": {"protocol", "client", "registry", "arrow", "topology", "views"},
     "streams": {"protocol", "topology", "views", "spark"},
     "sql": {"protocol", "client", "registry", "web", "topology", "arrow", "views", "spark", "streams"},
-    # Cluster starts nodes as processes; the simulator runs them, and looks inside
+    # Cluster starts nodes as processes; the simulator runs them in process and inspects them
     "testing": {"protocol", "storage", "metadata", "broker"},
     "bench": {"testing"},
     "demo": {"protocol", "client", "arrow", "spark", "streams", "testing"},
@@ -62,7 +62,7 @@ def imported_floors(path: Path) -> set[str]:
 def test_imports_run_downwards(path: Path) -> None:
     floor = path.relative_to(SOURCE).parts[0]
     if floor.endswith(".py"):
-        return  # the package's own front door
+        return  # the __init__.py of the package
     assert floor in FLOORS, f"the folder {floor} has no place among the floors"
     above = imported_floors(path) - FLOORS[floor] - {floor}
     assert not above, f"{path.relative_to(ROOT)} imports {sorted(above)}: not below {floor}"
@@ -96,13 +96,13 @@ def test_modules_answer_one_question() -> None:
 
 
 def test_every_compiled_kernel_has_its_twin_in_python() -> None:
-    """`raw_bytes` is for the compiled ones alone."""
+    """`raw_bytes` serves only compiled kernels."""
     alone = [path.stem for path in KERNELS if not path.with_name(f"{path.stem}_py.py").exists()]
     assert alone == ["raw_bytes"]
 
 
 def test_every_module_says_what_it_is() -> None:
-    """So does every package, in its `__init__.py`."""
+    """This includes every package, by its `__init__.py`."""
     silent = [path for path in MODULES if ast.get_docstring(ast.parse(path.read_text())) is None]
     assert not [str(path.relative_to(ROOT)) for path in silent]
 

@@ -1,4 +1,4 @@
-"""Settings for librdkafka's consumers that read what there is and no further."""
+"""Settings for librdkafka consumers that stop at the end of the log."""
 
-#: A fetch that finds nothing tells the end, and brokers would hold it back for librdkafka's 500 ms.
 TO_THE_END = {"enable.partition.eof": True, "fetch.wait.max.ms": 10}
+"""A fetch without records reports the end, and brokers would delay its answer for librdkafka's 500 ms."""

@@ -1,4 +1,4 @@
-"""A transactional producer by hand, in either version of the protocol: every step a request of its own."""
+"""A transactional producer that sends each step as a separate request, in either version of the protocol."""
 
 from broker_wire import Wire, batch_of, fetch_request, produce_request
 from penstock.protocol.batch import iter_headers
@@ -28,13 +28,14 @@ NO_PRODUCER_ID = -1
 GROUP, TRANSACTION = 0, 1
 READ_COMMITTED = 1
 
-#: The newest version of each API that a client of the first protocol speaks, and of version 2 (KIP-890).
 V1 = {"produce": 11, "end": 4, "commit_offsets": 4}
+"""The newest version of each API that a client of the first protocol speaks, and of version 2 (KIP-890)."""
+
 V2 = {"produce": 12, "end": 5, "commit_offsets": 5}
 
 
 class Transactor:
-    """What it is told of its producer id and epoch it uses from then on; a copy of it is a zombie."""
+    """A producer that uses the newest producer id and epoch it received; a copy of it is a zombie."""
 
     def __init__(
         self, wire: Wire, transactional_id: str, *, version_2: bool = True, timeout_ms: int = 60_000
@@ -55,13 +56,13 @@ class Transactor:
         return twin
 
     def begin(self) -> "Transactor":
-        """Take over the transactional id, waiting for what an earlier producer has left open."""
+        """Take over the transactional id; wait for the open transaction of an earlier producer to end."""
         find_coordinator(self.wire, self.transactional_id, TRANSACTION)
         wait_until(lambda: self.init() is ErrorCode.NONE)
         return self
 
     def init(self, *, known: bool = False, version: int | None = None) -> ErrorCode:
-        """InitProducerId; with `known` as a producer that goes on after an error (KIP-360)."""
+        """Send InitProducerId; with `known`, as a producer that continues after an error (KIP-360)."""
         request = InitProducerIdRequest(
             transactional_id=self.transactional_id, transaction_timeout_ms=self.timeout_ms
         )
@@ -78,7 +79,7 @@ class Transactor:
         self.producer_id, self.epoch = producer_id, epoch
 
     def add_partitions(self, topic: str, *partitions: int, version: int = 3) -> list[ErrorCode]:
-        """As clients of the first protocol do."""
+        """Add the partition to the transaction, as clients of the first protocol do."""
         request = AddPartitionsToTxnRequest(
             v3_and_below_transactional_id=self.transactional_id,
             v3_and_below_producer_id=self.producer_id,
@@ -95,7 +96,7 @@ class Transactor:
         ]
 
     def write(self, topic: str, *values: bytes, partition: int = 0) -> ErrorCode:
-        """Produce, after the partition was added where the protocol asks for it."""
+        """Produce; add the partition first where the protocol requires it."""
         if not self.is_version_2:
             [error] = self.add_partitions(topic, partition)
             if error is not ErrorCode.NONE:
@@ -132,7 +133,7 @@ class Transactor:
         member: tuple[str, int] = ("", -1),
         version: int | None = None,
     ) -> ErrorCode:
-        """TxnOffsetCommit; `member` is its id and generation."""
+        """Send TxnOffsetCommit; `member` is its id and generation."""
         commit = TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition(
             partition_index=partition, committed_offset=offset
         )
@@ -165,13 +166,13 @@ class Transactor:
 
 
 def find_coordinator(wire: Wire, key: str, key_type: int) -> None:
-    """Ask until there is one: the topic is created by the first question."""
+    """Retry until there is a coordinator: the first request creates the topic."""
     request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=[key])
     wait_until(lambda: wire.ask(request, FindCoordinatorResponse).coordinators[0].error_code == 0)
 
 
 def committed_values(wire: Wire, topic: str, partition: int = 0) -> list[bytes | None]:
-    """What a `read_committed` client makes of a partition: it leaves out what it is told was aborted."""
+    """Read a partition as a `read_committed` client: leave out the aborted transactions of the response."""
     found: list[bytes | None] = []
     aborted_now: set[int] = set()
     offset = 0
@@ -206,7 +207,7 @@ def _visible(
 def committed_offset(
     wire: Wire, group_id: str, topic: str, *, require_stable: bool = False
 ) -> tuple[int, ErrorCode]:
-    """The group's offset in partition 0, and the error beside it."""
+    """The group's offset in partition 0, and its error code."""
     request = OffsetFetchRequest(
         groups=[
             OffsetFetchRequest.OffsetFetchRequestGroup(

@@ -1,4 +1,4 @@
-"""Stories on the simulator's event loop, where time is virtual.
+"""Scenarios on the simulator's event loop, where time is virtual.
 
 A pause costs no real time there, and work takes no virtual time. So a test may say exactly when something
 happens, and it finds the same on every machine.
@@ -30,14 +30,14 @@ from penstock.testing.simulator.workers import VirtualExecutor
 
 R = TypeVar("R", bound=Message)
 WORK_S: Final = 0.0001
-"""How long a piece of work takes a virtual thread."""
+"""The virtual time that a piece of work takes in a virtual thread."""
 
 
 class VirtualMachine(Environment):
     """The machine of a node on a virtual loop: the clock and the threads are virtual, the disk is real.
 
-    Its wall clock shows the real time at first, as records of the tests are of today, and goes on as the
-    loop's time does.
+    Its wall clock starts at the real time, because the tests' records have the current date, and advances
+    with the loop's time.
     """
 
     def __init__(self, loop: VirtualLoop) -> None:
@@ -59,7 +59,7 @@ class VirtualMachine(Environment):
 
 
 def run_virtually(story: Coroutine[object, object, None]) -> None:
-    """Run a story in virtual time. Nodes of `in_process` run on a virtual machine then."""
+    """Run a scenario in virtual time. Nodes of `in_process` then run on a virtual machine."""
     loop = VirtualLoop(Random(1))
     try:
         with loop.stopped_stopwatches():
@@ -101,7 +101,7 @@ class VirtualNode:
         return await client.ask(Address(1, host_of(1), CLIENT_PORT), request, response_type, 20_000)
 
     async def create_topic(self, client: Client, name: str) -> bytes:
-        """Create a topic with one partition; returns its id."""
+        """Create a topic with one partition and return its id."""
         topic = CreateTopicsRequest.CreatableTopic(name=name, num_partitions=1, replication_factor=1)
         request = CreateTopicsRequest(topics=[topic], timeout_ms=10_000)
         result = (await self.ask(client, request, CreateTopicsResponse)).topics[0]

@@ -1,7 +1,7 @@
 """Wait for a condition instead of for a time.
 
-The limit only ends a test that would otherwise hang. It is so long that no machine is too slow for it, and no
-test shows by it how fast something is.
+The limit only ends a test that would otherwise hang. It is long enough for any machine, and no test measures
+speed with it.
 """
 
 import asyncio

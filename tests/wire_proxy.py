@@ -1,11 +1,11 @@
-"""A TCP proxy that knows where Kafka's frames begin: it delays, repeats, holds back and cuts.
+"""A TCP proxy that parses Kafka's frames: it delays, repeats and holds requests, and cuts connections.
 
     with WireProxy(node.bootstrap_servers) as proxy:
         proxy.plan(ApiKey.END_TXN, Fate.HOLD)
         …                                       # the client gives up and repeats it over another connection
         proxy.release()                         # now the first one arrives
 
-Real clients go where Metadata sends them: start the node with the proxy's address in `advertised.listeners`,
+Real clients connect to the addresses in Metadata: start the node with the proxy's in `advertised.listeners`,
 and set `target` once the node runs.
 """
 
@@ -22,13 +22,13 @@ LONGEST_DELAY_S = 0.02
 
 
 class Fate(Enum):
-    """What becomes of a request."""
+    """The fate of a request."""
 
     PASS = auto()
     DELAY = auto()
     REPEAT = auto()  # sent twice; the client gets the first response
-    HOLD = auto()  # kept, and with it all that comes after it on this connection, until `release`
-    CUT_BEFORE = auto()  # the connection ends and the node never sees it
+    HOLD = auto()  # held, like all later requests on this connection, until `release`
+    CUT_BEFORE = auto()  # the connection ends and the node never receives the request
     CUT_AFTER = auto()  # the node answers, `when_cut` is called, the connection ends instead of the answer
 
 
@@ -42,13 +42,13 @@ class Request(NamedTuple):
 
 
 class WireProxy:
-    """Listens on a port of its own; `decide` chooses the fate of each request that has none planned."""
+    """A proxy on a port of its own; `decide` chooses the fate of each request without a planned one."""
 
     def __init__(self, target: str = "", decide: Callable[[Request], Fate] = lambda _: Fate.PASS) -> None:
         self.target = target
         self.decide = decide
         self.when_cut: Callable[[], None] = lambda: None
-        self.met: list[tuple[Request, Fate]] = []  # what befell which request, PASS left out
+        self.met: list[tuple[Request, Fate]] = []  # the fate of each request, without PASS
         self._planned: list[tuple[int, Fate]] = []
         self._lock = threading.Lock()
         self._released = threading.Event()
@@ -61,12 +61,12 @@ class WireProxy:
         return f"127.0.0.1:{self._listener.getsockname()[1]}"
 
     def plan(self, api_key: int, fate: Fate) -> None:
-        """The next request of this API meets `fate`."""
+        """Apply `fate` to the next request of this API."""
         with self._lock:
             self._planned.append((api_key, fate))
 
     def release(self) -> None:
-        """Let go what was held, for good; returns when the node has answered it."""
+        """Forward the held requests and hold no more; return once the node has answered them."""
         self._released.set()
         for pipe in self._pipes:
             if pipe.held is not None:
@@ -114,7 +114,7 @@ class WireProxy:
 
 
 class _Pipe:
-    """One connection. When the client leaves, what it sent still reaches the node."""
+    """One connection. When the client closes it, its sent requests still reach the node."""
 
     def __init__(self, proxy: WireProxy, client: socket.socket, node: socket.socket) -> None:
         self.held: int | None = None  # a correlation id
@@ -174,7 +174,7 @@ class _Pipe:
                 answered.add(correlation_id)
                 if correlation_id == self.held:
                     self.held_is_answered.set()
-                with contextlib.suppress(OSError):  # a client that is gone gets no answer
+                with contextlib.suppress(OSError):  # the client may have closed the connection
                     self._client.sendall(frame)
         self.close()
 

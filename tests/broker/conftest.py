@@ -1,4 +1,4 @@
-"""Nodes for the broker's tests: one that they share, and one to break."""
+"""Nodes for the broker's tests: one that the tests share, and one for a single test."""
 
 from collections.abc import Callable, Iterator
 
@@ -10,7 +10,7 @@ from penstock.testing import Cluster
 
 @pytest.fixture(scope="session")
 def node() -> Iterator[Cluster]:
-    """A node that tests share: each uses topics of its own."""
+    """A node that tests share; each test uses topics of its own."""
     shipped = {"log.retention.hours": "168"}
     with Cluster({"log.retention.check.interval.ms": "200", **shipped}) as cluster:
         yield cluster

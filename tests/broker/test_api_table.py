@@ -1,4 +1,4 @@
-"""Who serves what on which listener."""
+"""The APIs that each listener serves."""
 
 from pathlib import Path
 
@@ -64,7 +64,7 @@ def test_errors_are_told_for_each_thing_asked_for() -> None:
 
 @pytest.mark.parametrize("key", sorted(FORWARDABLE & set(api_table.modules())), ids=lambda key: key.name)
 def test_every_forwarded_request_can_be_answered_with_an_error(key: ApiKey) -> None:
-    """In every version: the client waits for an answer, whatever became of the controller."""
+    """This holds in every version: the client waits for an answer even if the controller fails."""
     request = api_keys.request_class(key)()
     error = KafkaError(ErrorCode.REQUEST_TIMED_OUT, "no controller")
     for version in range(api_table.versions(api_table.modules()[key])[0], api_keys.api_range(key)[1] + 1):

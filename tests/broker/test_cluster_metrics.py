@@ -1,4 +1,4 @@
-"""What operators are paged for: counted where it happens, named as in Apache Kafka."""
+"""The metrics that operators alert on, with the names of Apache Kafka."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +23,7 @@ TOPIC_ID = b"t" * 16
 
 
 def values(broker: Broker) -> dict[str, float]:
-    """Every sample, its labels behind its name."""
+    """All samples by name, with the labels appended."""
     families: list[Metric] = list(BrokerCollector(broker).collect())
     return {
         " ".join([sample.name, *sample.labels.values()]): sample.value
@@ -97,7 +97,7 @@ def produce(address: str) -> None:
 
 
 class Log:
-    """The metadata log as `Elections` sees it: an image, and who wants to hear of changes."""
+    """The metadata log as `Elections` uses it: an image, and listeners for changes."""
 
     def __init__(self, partition: PartitionRegistration) -> None:
         self.image = MetadataImage()

@@ -1,4 +1,4 @@
-"""Fetches of what a worker has to read and check first: answered whole, in their place, and never damaged."""
+"""Fetches of data that a worker reads and checks first: complete, in order, and never damaged."""
 
 import os
 import re
@@ -66,7 +66,7 @@ def test_what_left_memory_is_read_by_a_worker(start_node: StartNode) -> None:
 
 
 def test_what_the_kernel_read_ahead_is_checked_too(start_node: StartNode) -> None:
-    """The damage lies far behind what is read first, in pages that the kernel brings in unasked."""
+    """The damage lies far beyond the first read, in pages that the kernel reads ahead."""
     cluster = start_node()
     with Wire(cluster.bootstrap_servers) as wire:
         fill(wire, "ahead", 150)

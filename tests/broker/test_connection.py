@@ -1,4 +1,4 @@
-"""Connections: order, pipelining, limits, and input that no client sends."""
+"""Connections: order, pipelining, limits, and malformed input."""
 
 import asyncio
 import contextlib
@@ -135,7 +135,7 @@ def test_what_cannot_be_sent_waits_in_the_node_not_in_the_kernel(wire: Wire, top
 
 
 def queued_for(client: socket.socket) -> int:
-    """Bytes that the kernel holds for this client: on their way, or yet to be sent."""
+    """The number of bytes that the kernel buffers for this client, sent or unsent."""
     peer, own = client.getpeername()[1], client.getsockname()[1]
     for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
         _, local, remote, _, queues, *_ = line.split()
@@ -145,7 +145,7 @@ def queued_for(client: socket.socket) -> int:
 
 
 def test_many_large_answers_to_a_fast_reader(wire: Wire, topic: str) -> None:
-    """What was held back for the size of the answers goes on though the socket took them all at once."""
+    """Requests delayed by the size of answers continue even if the socket accepts all answers at once."""
     wire.produce(topic, batch_of(b"x" * 900_000))
     wire.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8 << 20)
     frames = bytearray()
@@ -159,7 +159,7 @@ def test_many_large_answers_to_a_fast_reader(wire: Wire, topic: str) -> None:
 
 
 def test_a_flood_does_not_starve_others(wire: Wire, topic: str, node: Cluster) -> None:
-    """Others are answered while the node has requests of the flood left to handle: more than once."""
+    """The node answers other clients repeatedly while it still has requests of the flood to handle."""
     newest = ListOffsetsRequest.ListOffsetsPartition(partition_index=0, timestamp=-1)
     how_far = ListOffsetsRequest(
         replica_id=-1, topics=[ListOffsetsRequest.ListOffsetsTopic(name=topic, partitions=[newest])]
@@ -256,7 +256,7 @@ def test_responses_before_a_hostile_frame_still_arrive(wire: Wire) -> None:
 
 
 def test_random_frames(wire: Wire, node: Cluster, topic: str) -> None:
-    """Noise, truncations, bit flips of real requests; PENSTOCK_FUZZ_SEED and _FRAMES repeat, prolong it."""
+    """Send noise, truncated requests and bit flips. PENSTOCK_FUZZ_SEED repeats a run, _FRAMES prolongs it."""
     print(f"PENSTOCK_FUZZ_SEED={FUZZ_SEED}")
     rng = random.Random(FUZZ_SEED)
     real = [
@@ -355,7 +355,7 @@ def test_max_connections_per_ip(start_node: StartNode) -> None:
             return fourth.ask(ApiVersionsRequest(), ApiVersionsResponse, 0).error_code == 0
         return False
 
-    wait_until(is_served)  # the first two have gone, so others may come
+    wait_until(is_served)  # the first two connections are closed, so others are accepted
 
 
 def test_max_connections_per_ip_overrides(start_node: StartNode) -> None:

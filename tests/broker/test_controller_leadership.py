@@ -1,4 +1,4 @@
-"""The controller as leaders of the quorum come and go: what is pending, what is forgotten, what timers do."""
+"""The controller across leader changes of the quorum: pending decisions, discarded state and timers."""
 
 import asyncio
 import random
@@ -38,7 +38,7 @@ SESSION_S = 1.0
 
 
 class ScriptedQuorum:
-    """A metadata log that is committed when the test says so."""
+    """A metadata log whose commits the test triggers."""
 
     def __init__(self) -> None:
         self.log: list[Message] = []
@@ -76,7 +76,7 @@ def virtual_loop() -> VirtualLoop:
 
 
 class Stage:
-    """One node's follower and controller over a scripted quorum."""
+    """One node's follower and controller on a scripted quorum."""
 
     def __init__(self, **properties: str) -> None:
         self.loop = virtual_loop()
@@ -101,7 +101,7 @@ class Stage:
         return uuid.UUID(int=self.rng.getrandbits(128))
 
     def commit(self, up_to: int | None = None) -> None:
-        """Tell the follower what is committed now, as one batch."""
+        """Deliver all newly committed records to the follower as one batch."""
         end = len(self.quorum.log) if up_to is None else up_to
         records = self.quorum.log[self.quorum.committed : end]
         first, self.quorum.committed = self.quorum.committed, end
@@ -109,7 +109,7 @@ class Stage:
             self.metadata.handle_commit([CommittedBatch(first, end - 1, self.quorum.epoch, 0, 1, records)])
 
     async def lead(self) -> None:
-        """This node leads; whatever it writes to begin with is committed."""
+        """Make this node the leader and commit its first records."""
         self.quorum.epoch += 1
         self.led_since_s = self.loop.time()
         self.metadata.handle_leader_change(ME, self.quorum.epoch)
@@ -118,15 +118,15 @@ class Stage:
         self.commit()
 
     def lose(self, uncommitted_too: bool = True) -> None:
-        """Another node leads; what was not committed is gone."""
+        """Make another node the leader and discard uncommitted records."""
         self.quorum.epoch += 1
         if uncommitted_too:
             del self.quorum.log[self.quorum.committed :]
         self.metadata.handle_leader_change(OTHER, self.quorum.epoch)
 
     async def seconds_until_fenced(self) -> float:
-        """Commit whatever the controller writes until it fences the other broker; returns how long after the
-        election that is.
+        """Commit all writes of the controller until it fences the other broker; return the time since the
+        election.
         """
         while not self.metadata.image.brokers[OTHER].fenced:
             await asyncio.sleep(0.005)
@@ -218,7 +218,7 @@ def test_what_is_pending_fails_when_another_leads_and_is_forgotten() -> None:
 
 
 def test_an_answer_waits_for_what_it_saw() -> None:
-    """It may tell of what is not committed yet."""
+    """The answer may depend on state that is not committed yet."""
 
     async def story(stage: Stage) -> None:
         await stage.lead()
@@ -277,7 +277,7 @@ def test_a_controller_that_cannot_replay_its_records_resigns() -> None:
 
 
 def test_a_leader_that_cannot_take_over_makes_room_for_another() -> None:
-    """Nobody would decide as long as it leads."""
+    """Otherwise no controller could decide while it leads."""
 
     async def story(stage: Stage) -> None:
         append = stage.quorum.append
@@ -347,7 +347,7 @@ def test_a_silent_broker_is_fenced_on_time() -> None:
 
 
 def test_a_controller_that_was_stopped_blames_no_broker() -> None:
-    """It heard nobody for a session, but by its own fault."""
+    """It received no heartbeats for a session because it was stopped itself."""
 
     async def story(stage: Stage) -> None:
         await stage.lead()
@@ -364,7 +364,7 @@ def test_a_controller_that_was_stopped_blames_no_broker() -> None:
 
 
 class Wire:
-    """A connection to the other broker, until the test ends it; then who connects is told `answer`."""
+    """A connection to the other broker, until the test closes it; later connection attempts get `answer`."""
 
     def __init__(self, answer: OSError) -> None:
         self.dials = 0
@@ -388,7 +388,7 @@ class Wire:
         self._end = None
 
     def refuse(self) -> None:
-        """From now on, and end what there is."""
+        """Close the connection and refuse new ones from now on."""
         self._is_lost = True
         if self._end is not None:
             self._end.link_lost("closed by the other side")
@@ -401,7 +401,7 @@ def listening(broker_id: int) -> RegisterBrokerRecord:
 
 
 def test_a_broker_whose_process_has_ended_is_fenced_at_once() -> None:
-    """A session would last until long after the test."""
+    """The session timeout is longer than the test."""
 
     async def story(stage: Stage) -> None:
         stage.wire = wire = Wire(ConnectionRefusedError("nobody listens"))
@@ -438,7 +438,7 @@ def test_a_network_that_fails_says_nothing_of_a_broker() -> None:
 
 
 def test_a_broker_that_was_never_reached_has_to_be_silent_too() -> None:
-    """Its heartbeats may come where this controller's connections do not."""
+    """Its heartbeats may arrive even if this controller cannot connect to it."""
 
     async def story(stage: Stage) -> None:
         stage.wire = wire = Wire(ConnectionRefusedError("nobody listens"))

@@ -79,7 +79,7 @@ async def delete(broker: Broker, *names: str) -> None:
 
 
 def recovered(directory: Path) -> MetadataImage:
-    """The image that a stopped node's directory holds."""
+    """The metadata image recovered from a stopped node's directory."""
     log = MetadataLog(directory, config(directory), lambda: 0)
     log.open()
     loop = asyncio.new_event_loop()
@@ -252,7 +252,7 @@ def test_who_follows_no_metadata_closes_at_once(
 def test_a_log_that_cannot_be_opened_is_opened_later(
     error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever kept it from that; the other logs of the same change are opened."""
+    """This holds for any error; the other logs of the same change are opened."""
     create_log = LogManager.create
 
     def fails(
@@ -308,7 +308,7 @@ def test_others_have_their_turn_while_many_topics_go(tmp_path: Path, monkeypatch
 
 
 def test_a_decision_is_one_batch(tmp_path: Path) -> None:
-    """So that a crash leaves all of it or nothing."""
+    """A crash then leaves all of the decision or nothing."""
 
     async def scenario() -> None:
         async with running(tmp_path) as broker:
@@ -395,7 +395,7 @@ def test_damaged_files_are_named(tmp_path: Path, damaged: str) -> None:
 
 @pytest.mark.parametrize("kept_in", ["quorum-state", "log"])
 def test_a_voter_among_others_does_not_go_alone(tmp_path: Path, kept_in: str) -> None:
-    """Of a fixed quorum the file tells, of a dynamic one the log, here formatting's snapshot in it."""
+    """The file defines a fixed quorum; the log, here the snapshot from formatting, a dynamic one."""
     (tmp_path / METADATA).mkdir()
     if kept_in == "quorum-state":
         election = ElectionState(epoch=3, leader_id=2, voters=(1, 2, 3))

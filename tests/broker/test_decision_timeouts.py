@@ -26,7 +26,7 @@ TIMEOUT_MS = 100
 
 
 def requests(timeout_ms: int) -> list[Message]:
-    """One of each API that has a timeout, about topic t with one partition."""
+    """One request of each API with a timeout, about topic t with one partition."""
     partitions = AlterPartitionReassignmentsRequest.ReassignablePartition
     return [
         CreateTopicsRequest(

@@ -18,7 +18,7 @@ Answer = ProduceResponse.PartitionProduceResponse
 
 
 class Leading:
-    """As much of a replica as is waited for."""
+    """The part of a replica that produce requests wait for."""
 
     def __init__(self, leader_epoch: int = 4, after_append: ErrorCode = ErrorCode.NONE) -> None:
         self.leader_epoch = leader_epoch
@@ -33,7 +33,7 @@ class Leading:
 
 
 class Request:
-    """One that has appended up to offset 10 of each partition."""
+    """A produce request that has appended up to offset 10 of each partition."""
 
     def __init__(self, purgatory: Purgatory, partitions: list[Leading], timeout_ms: int = 10_000) -> None:
         self.answers = [Answer(index=number, base_offset=9) for number in range(len(partitions))]
@@ -105,7 +105,7 @@ def test_a_leader_that_stops_leading_says_so() -> None:
 
 
 def test_a_new_leader_epoch_since_the_append_is_another_leadership() -> None:
-    """What lies at that offset now may be another record."""
+    """The record at that offset may be another one now."""
 
     async def scenario(purgatory: Purgatory) -> None:
         request = Request(purgatory, [Leading(leader_epoch=6)])

@@ -1,4 +1,4 @@
-"""A broker with several log directories tells the controller which replica is where."""
+"""A broker with several log directories reports the directory of each replica to the controller."""
 
 from functools import partial
 from pathlib import Path
@@ -24,7 +24,7 @@ from penstock.protocol.uuids import uuid_from_text
 
 
 def chosen(broker: Broker) -> dict[int, bytes]:
-    """The directory of each partition of the topic, as the disks have it."""
+    """The directory of each partition of the topic, according to the disks."""
     found = {}
     for partition in broker.image.topics.by_name["t"].partitions:
         directory = broker.logs.directory_of("t", partition)
@@ -35,7 +35,7 @@ def chosen(broker: Broker) -> dict[int, bytes]:
 
 
 def told(broker: Broker) -> dict[int, bytes | None]:
-    """The same as the metadata log has it."""
+    """The directory of each partition of the topic, according to the metadata log."""
     partitions = broker.image.topics.by_name["t"].partitions
     return {index: partition.directory(broker.node_id) for index, partition in partitions.items()}
 
@@ -95,7 +95,7 @@ def test_what_a_failed_directory_took_along_has_no_leader(tmp_path: Path) -> Non
 def test_a_partition_that_others_changed_before_this_node_heard_of_it(
     tmp_path: Path, told_before: str, in_sync: bool, told_then: str, is_kept: bool
 ) -> None:
-    """A log directory is offline, and might have the partition's log if this node had known of it earlier."""
+    """A log directory is offline. It could contain the log if this node had known of the partition."""
 
     async def story() -> None:
         async with running_node(tmp_path, **two_directories(tmp_path)) as broker:
@@ -146,7 +146,7 @@ def test_one_directory_needs_no_telling(tmp_path: Path) -> None:
 
 
 def test_a_cordoned_directory_takes_no_new_replicas(tmp_path: Path) -> None:
-    """KIP-1066. A broker that is cordoned as a whole is passed over by the controller."""
+    """KIP-1066: the controller places no replicas on a broker whose directories are all cordoned."""
 
     async def cordon(broker: Broker, value: str) -> ErrorCode:
         change = IncrementalAlterConfigsRequest

@@ -17,7 +17,7 @@ from waiting import until
 
 READ_COMMITTED = 1
 LONGER_THAN_ANY_TEST_MS = 600_000
-"""The wait of a fetch that something else has to end."""
+"""The maximum wait of a fetch that another event has to end."""
 
 
 def partitions(response: FetchResponse) -> dict[int, FetchResponse.PartitionData]:
@@ -25,7 +25,7 @@ def partitions(response: FetchResponse) -> dict[int, FetchResponse.PartitionData
 
 
 def count(data: FetchResponse.PartitionData) -> int:
-    """Batches in an answer, all whole."""
+    """The number of batches in an answer, all of which must be complete."""
     records = bytes(data.records or b"")
     headers = list(iter_headers(records))
     assert sum(header.size_bytes for _, header in headers) == len(records)

@@ -1,4 +1,4 @@
-"""Fetch sessions (KIP-227) without a node: what is fetched, what is answered, who is evicted."""
+"""Fetch sessions (KIP-227) without a node: fetched partitions, answers and evictions."""
 
 import pytest
 
@@ -42,7 +42,7 @@ def request(
 
 
 def answer(plan: FetchPlan, records: dict[int, bytes] | None = None, error: int = 0) -> tuple[int, list[int]]:
-    """Answer each partition of a plan; the session id and the partitions that are in the answer."""
+    """Answer each partition of a plan; return the session id and the partitions in the answer."""
     results = [
         (
             target,
@@ -101,7 +101,7 @@ def test_a_served_partition_goes_to_the_end_of_the_queue() -> None:
 
 
 def test_a_followers_served_partition_goes_to_the_end_too() -> None:
-    """Or those behind it fall out of the ISR, where an answer has not room for all."""
+    """Otherwise the partitions behind it could leave the ISR when an answer has no room for all."""
     sessions, _ = cache()
 
     def by_follower(*words: int, topics: dict[str, list[int]] | None = None) -> FetchRequest:

@@ -1,4 +1,4 @@
-"""A node formatted for one cluster and pointed at another: both are named, and where they come from."""
+"""A node formatted for one cluster and pointed at another names both, and the source of each."""
 
 import asyncio
 import logging
@@ -44,7 +44,7 @@ def node(directory: Path, cluster_id: str, role: str, listener: str, **propertie
 
 @asynccontextmanager
 async def controller(directory: Path) -> AsyncIterator[int]:
-    """Of the cluster ``HERE``; its port."""
+    """Run a controller of the cluster ``HERE`` and return its port."""
     port = free_port()
     listener = f"CONTROLLER://127.0.0.1:{port}"
     voters = {"controller.quorum.voters": f"1@127.0.0.1:{port}"}
@@ -88,7 +88,7 @@ def test_a_broker_of_another_cluster_says_so_when_it_gives_up(
 
 
 def test_a_controller_of_another_cluster_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """As an observer that would join, it waits on, as Kafka's does; the words are in its log."""
+    """Like Kafka's, an observer that wants to join keeps waiting; the message is in its log."""
     caplog.set_level(logging.WARNING)
 
     async def scenario() -> None:

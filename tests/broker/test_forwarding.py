@@ -1,4 +1,4 @@
-"""Requests passed on to an active controller that is older than this broker, as in a rolling upgrade."""
+"""Requests forwarded to an active controller that is older than the broker, as in a rolling upgrade."""
 
 import asyncio
 import struct
@@ -28,12 +28,12 @@ from penstock.protocol.messages import (
 )
 
 OLD = {ApiKey.API_VERSIONS: (0, 0), ApiKey.ENVELOPE: (0, 0), ApiKey.CREATE_TOPICS: (2, 5)}
-"""What the controller of these tests serves."""
+"""The API versions that the controller of these tests serves."""
 CONTEXT = RequestContext(6, "test", "127.0.0.1", "User:a", "PLAINTEXT")
 
 
 class OldController:
-    """Answers CreateTopics in the versions it knows, and says where it does not know one."""
+    """Answers CreateTopics in its own versions, and reports an unsupported one."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[ApiKey, int]] = []

@@ -1,4 +1,4 @@
-"""penstock.acks.fsync: nothing is acknowledged before a sync that began after it was written."""
+"""penstock.acks.fsync: a write is acknowledged only after a sync that began after the write."""
 
 import asyncio
 import threading
@@ -30,7 +30,7 @@ from waiting import until, wait_until
 
 
 class SlowDisk(FileSystem):
-    """Syncs of data wait until they are let through."""
+    """A disk whose data syncs wait until the test releases them."""
 
     def __init__(self) -> None:
         self.begun = 0

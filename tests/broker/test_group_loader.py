@@ -1,4 +1,4 @@
-"""Loading `__consumer_offsets`: whatever brokers of the past, the present and the future wrote there."""
+"""Loading `__consumer_offsets` with records of older, current and future brokers."""
 
 from collections.abc import Iterable
 from pathlib import Path

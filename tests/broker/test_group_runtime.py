@@ -68,7 +68,7 @@ async def join(broker: Broker, group_id: str, session_timeout_ms: int = 10_000) 
 
 
 async def become_stable(broker: Broker, group_id: str, session_timeout_ms: int = 10_000) -> JoinGroupResponse:
-    """One member, joined and synced."""
+    """Join and sync one member."""
     joined = await join(broker, group_id, session_timeout_ms)
     assignment = SyncGroupRequest.SyncGroupRequestAssignment(member_id=joined.member_id, assignment=b"all")
     synced = broker.groups.sync_group(
@@ -164,7 +164,7 @@ def test_offsets_go_with_their_topic(tmp_path: Path) -> None:
 
 
 def test_nobody_is_served_while_a_partition_loads(tmp_path: Path) -> None:
-    """With its node restarted and its log slow to read, the group's clients are asked to wait."""
+    """After a restart with a log that is slow to read, the group's clients get a retriable error."""
 
     async def first() -> None:
         async with running_node(tmp_path) as broker:
@@ -253,7 +253,7 @@ def test_a_partition_given_up_is_not_tried_again(tmp_path: Path, monkeypatch: py
 
 
 def test_a_topic_deleted_and_created_again_at_once_has_coordinators(tmp_path: Path) -> None:
-    """One flush of the metadata log may commit both; what was known of the groups goes with the old topic."""
+    """One flush of the metadata log may commit both; the groups' state is discarded with the old topic."""
 
     async def story() -> None:
         async with running_node(tmp_path) as broker:

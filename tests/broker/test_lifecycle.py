@@ -1,4 +1,4 @@
-"""A broker's talks with a controller that says what a test wants, in made-up time."""
+"""A broker's exchanges with a scripted controller, in simulated time."""
 
 import random
 from collections.abc import Awaitable, Callable
@@ -26,19 +26,19 @@ from penstock.testing.simulator.loop import VirtualLoop
 
 DIRECTORY = uuid_to_text(b"0123456789abcdef")
 WHOLE = b"w" * 16
-"""The incarnation before, of which nothing is lost."""
+"""The previous incarnation, which lost no data."""
 Heartbeat = BrokerHeartbeatRequest
 Answer = BrokerHeartbeatResponse
 
 
 class World:
-    """A broker, and the controller it talks to; `answer` is what that says to heartbeats."""
+    """A broker and its controller; `answer` is the controller's answer to heartbeats."""
 
     def __init__(self, **properties: str) -> None:
         self.loop = VirtualLoop(random.Random(1))
         self.requests: list[tuple[float, Message]] = []
         self.registrations: list[int] = []
-        """The error codes that registrations are answered with; none of them, success."""
+        """The error codes that answer registrations; without one, a registration succeeds."""
         self.answer: Callable[[Heartbeat], Answer | None] = self.good_answer
         self.is_reached = True
         self.unfenced = False
@@ -107,7 +107,7 @@ class World:
 
 
 def registration(broker_id: int, incarnation_id: bytes, epoch: int = 5) -> BrokerRegistration:
-    """An unfenced broker, of before log directories had ids."""
+    """The registration of an unfenced broker, from before log directories had ids."""
     return BrokerRegistration.from_record(
         RegisterBrokerRecord(
             broker_id=broker_id, broker_epoch=epoch, incarnation_id=incarnation_id, fenced=False
@@ -190,7 +190,7 @@ async def sleep(world: World, duration_s: float) -> None:
 
 
 def test_registration_is_tried_again_until_the_controller_agrees() -> None:
-    """After a kill the former incarnation's session has to end first."""
+    """After a kill, the session of the former incarnation must expire first."""
     world = World()
     world.registrations = [ErrorCode.DUPLICATE_BROKER_REGISTRATION] * 4
 
@@ -324,7 +324,7 @@ def test_a_failed_directory_is_told_of_or_the_node_ends() -> None:
 
 
 def test_a_registration_of_before_an_upgrade_is_made_again() -> None:
-    """Since 3.7-IV2 it names the log directories."""
+    """Since 3.7-IV2 a registration contains the log directories."""
     world = World()
 
     async def scenario(lifecycle: BrokerLifecycle) -> None:

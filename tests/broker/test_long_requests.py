@@ -1,4 +1,4 @@
-"""Requests that name very many things are decoded, judged and answered in many turns of the loop."""
+"""Requests with very many entries are decoded, authorized and answered in many turns of the loop."""
 
 import asyncio
 from pathlib import Path

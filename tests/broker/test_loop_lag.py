@@ -1,4 +1,4 @@
-"""The event loop's longest turns are seen, each of them on a loop of our own."""
+"""The longest turns of an event loop are measured, on a loop of the test's own."""
 
 import asyncio
 import logging
@@ -15,13 +15,13 @@ from virtual_time import run_virtually
 
 
 class Clock:
-    """The time on a loop where nothing takes any, except what a test says and what the loop waits for."""
+    """The time on a loop where only waits of the loop and `advance` take time."""
 
     def __init__(self) -> None:
         self.now_ns = 1_000_000_000_000
 
     def advance(self, seconds: float) -> None:
-        """Let that much time pass within the turn under way."""
+        """Let this much time pass within the current turn."""
         self.now_ns += round(seconds * 1e9)
 
 
@@ -90,7 +90,7 @@ def test_what_a_long_turn_was_spent_on_is_told(caplog: pytest.LogCaptureFixture,
 
 
 def test_many_long_turns_are_told_of_in_one_line(caplog: pytest.LogCaptureFixture, clock: Clock) -> None:
-    """The first at once, and the worst of those that come until the next line may be written."""
+    """The first long turn is logged at once, then the worst of those before the next line is allowed."""
     caplog.set_level(logging.INFO, "penstock.broker.loop_lag")
 
     async def stand_still() -> None:
@@ -116,7 +116,7 @@ def test_many_long_turns_are_told_of_in_one_line(caplog: pytest.LogCaptureFixtur
 
 def test_turns_that_are_slow_for_want_of_a_processor_are_told_apart() -> None:
     class Machine(TurnSelector):
-        """On which others have the processor for as long as is said."""
+        """A machine on which other processes use the processor for a given time."""
 
         def queue(self, read: Callable[[], int]) -> None:
             self._queue.read = read  # type: ignore[method-assign]

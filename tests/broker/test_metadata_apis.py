@@ -1,4 +1,4 @@
-"""Metadata, DescribeCluster, DescribeTopicPartitions and ApiVersions as clients meet them."""
+"""Metadata, DescribeCluster, DescribeTopicPartitions and ApiVersions, tested through a socket."""
 
 from collections.abc import Callable
 
@@ -140,7 +140,7 @@ def pages(node: Cluster) -> None:
 
 @pytest.mark.usefixtures("pages")
 class TestDescribeTopicPartitions:
-    """Pages over `page-a` with two partitions, `page-b` with three and `page-nowhere`."""
+    """The pages cover `page-a` with two partitions, `page-b` with three and `page-nowhere`."""
 
     NAMES = ("page-b", "page-a", "page-nowhere")
 
@@ -230,7 +230,7 @@ def test_a_client_without_a_proper_name_is_told_so(wire: Wire, name: str) -> Non
 
 @pytest.mark.parametrize("version", [2, 4, 5, 7])
 def test_hundreds_of_topics_are_answered_for_in_turns(wire: Wire, version: int) -> None:
-    """Their answer is encoded piece by piece; it reads as one."""
+    """The answer is encoded piece by piece and decodes as one message."""
     topic = CreateTopicsRequest.CreatableTopic
     names = [f"many-{number}" for number in range(230)]
     request = CreateTopicsRequest(

@@ -1,4 +1,4 @@
-"""What goes into an outbox comes out of the socket, in order and whole, however little the socket takes."""
+"""An outbox sends all of its data in order, however little the socket accepts at a time."""
 
 import os
 import random
@@ -12,7 +12,7 @@ from penstock.broker.outbox import FileTooShort, NotReady, Outbox
 
 
 class Range:
-    """A run of bytes in an open file, as a log hands them out."""
+    """A range of bytes in an open file, as a log returns it."""
 
     def __init__(self, fd: int, position: int, size: int) -> None:
         self.fd = fd
@@ -107,7 +107,7 @@ def test_a_slice_that_left_memory_while_it_waited_has_to_be_read_first(
     piece = Range(file, 0, 300_000)
     piece.in_memory = False
     outbox.put(piece)
-    assert not outbox.flush(0.0)  # it was ready when it came; nobody asks before it had to wait
+    assert not outbox.flush(0.0)  # a new piece counts as in memory until it has had to wait
     received = pair[1].recv(100_000)
     with pytest.raises(NotReady) as raised:
         outbox.flush(0.0)

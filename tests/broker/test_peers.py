@@ -1,4 +1,4 @@
-"""Speaking to another node: a real one, and servers that misbehave."""
+"""Requests to another node: a real one, and servers that misbehave."""
 
 import asyncio
 import random
@@ -57,12 +57,12 @@ def peer_at(port: int, **settings: int) -> Peer:
 
 
 Serve = Callable[[int, int, bytes], Awaitable[bytes | None]]
-"""(api key, correlation id, frame) → the response's frame without its size; None for none at all."""
+"""(api key, correlation id, frame) → the response's frame without its size, or None for no response."""
 
 
 @asynccontextmanager
 async def server(serve: Serve, served: Mapping[ApiKey, tuple[int, int]] = HANDLED) -> AsyncIterator[int]:
-    """A server that answers ApiVersions in version 0 as an old one does, the rest by ``serve``; its port."""
+    """A server that answers ApiVersions in version 0, as an old one, the rest by ``serve``; its port."""
 
     writers: list[asyncio.StreamWriter] = []
 
@@ -90,7 +90,7 @@ async def server(serve: Serve, served: Mapping[ApiKey, tuple[int, int]] = HANDLE
 
 
 def api_versions(asked: int, served: Mapping[ApiKey, tuple[int, int]]) -> bytes:
-    """KIP-511: version 0 alone is known here."""
+    """Answer as a server that supports only version 0 (KIP-511)."""
     keys = [
         ApiVersionsResponse.ApiVersion(api_key=key, min_version=lowest, max_version=highest)
         for key, (lowest, highest) in served.items()
@@ -251,7 +251,7 @@ def test_an_api_that_is_not_served_there() -> None:
             peer = peer_at(port)
             with pytest.raises(PeerViolation, match="does not serve FETCH"):
                 await peer.call(FetchRequest(), FetchResponse, 60_000)
-            with pytest.raises(PeerTimedOut):  # the connection is as good as before
+            with pytest.raises(PeerTimedOut):  # the connection still works
                 await peer.call(MetadataRequest(), MetadataResponse, 100)
 
     run(scenario())
@@ -302,9 +302,9 @@ def channel_to(
 
 
 def test_the_channel_follows_the_controller() -> None:
-    """It is on no node, on one that isn't it any more, on one that is silent, on one that answers.
+    """There is no controller at first, then a former one, a silent one and one that answers.
 
-    An attempt would last longer than the test, so the silent one is left because it is replaced.
+    An attempt would last longer than the test, so the channel leaves the silent one because it is replaced.
     """
     asked: list[str] = []
     leaders: list[ControllerAddress | None] = [None]

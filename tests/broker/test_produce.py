@@ -1,4 +1,4 @@
-"""Produce: what is taken, what is refused and how, at which versions."""
+"""Produce: accepted and rejected requests, their errors and versions."""
 
 import time
 

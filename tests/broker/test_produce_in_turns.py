@@ -1,4 +1,4 @@
-"""A request with very many batches is appended in many turns of the loop, from the frame it came in."""
+"""A request with very many batches is appended in many turns of the loop, from its original frame."""
 
 import asyncio
 import socket
@@ -48,7 +48,7 @@ def address_of(broker: Broker) -> str:
 
 
 def send_all(bootstrap_servers: str, name: bytes) -> list[list[int]]:
-    """Pipeline all requests, with one of another kind behind each; the offsets that were answered."""
+    """Pipeline all requests, each followed by one of another kind; return the offsets in the answers."""
     with Wire(bootstrap_servers) as wire:
         for number in range(REQUESTS):
             wire.send(request_of(b"%s %d" % (name, number)), 12)

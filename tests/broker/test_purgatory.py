@@ -5,7 +5,7 @@ from virtual_time import run_virtually
 
 
 class Fetches:
-    """Some partitions and what waited on them."""
+    """Partitions, and the fetches that waited on them."""
 
     def __init__(self) -> None:
         self.purgatory = Purgatory(asyncio.get_running_loop())

@@ -1,4 +1,4 @@
-"""What one broker asks of another's coordinator and partitions, over real connections to a real node."""
+"""One broker's requests to another's coordinator and partitions, over real connections to a real node."""
 
 import asyncio
 import random
@@ -23,7 +23,7 @@ TIMEOUT_MS = 2_000
 
 
 def peers_of(broker: Broker) -> BrokerPeers:
-    """As another broker with the same image has them."""
+    """The connections of another broker with the same image."""
     listener_name = broker.config.inter_broker_listener_name
     dial = broker.environment.dial
     return BrokerPeers(lambda: broker.image, listener_name, dial, "broker-9-test", random.Random(1))
@@ -51,7 +51,7 @@ def test_transactions_that_gather_are_asked_for_together(tmp_path: Path) -> None
 
             first = [ask("a", 0), ask("b", 1), ask("a", 2)]
             assert await asyncio.gather(*first) == [{("t1", 0): OK}, {("t1", 1): OK}, {("t1", 2): OK}]
-            # the second question about "a" had to wait for a request of its own
+            # the second question about "a" needed a separate request
             assert broker.dispatcher.stats[ApiKey.ADD_PARTITIONS_TO_TXN].requests == 2
             verified = [ask("a", 2, verify_only=True), ask("b", 2, verify_only=True)]
             assert await asyncio.gather(*verified) == [
@@ -73,7 +73,7 @@ def test_who_cannot_be_asked_is_a_network_exception(tmp_path: Path) -> None:
             coordinators = RemoteCoordinators(peers_of(broker), TIMEOUT_MS)
             question = Question("a", 1, 0, [("t1", 0), ("t1", 1)], verify_only=False)
             unknown = dict.fromkeys([("t1", 0), ("t1", 1)], ErrorCode.NETWORK_EXCEPTION)
-            assert await coordinators.ask(8, question) == unknown  # nobody has this id
+            assert await coordinators.ask(8, question) == unknown  # no producer has this id
             waiting = coordinators.ask(broker.node_id, question)
             coordinators.close()
             assert await waiting == unknown

@@ -1,4 +1,4 @@
-"""Groups whose partition has followers: what counts, what waits, and what an election takes back."""
+"""Groups whose partition has followers: committed changes, delayed answers, and rollback by elections."""
 
 import asyncio
 import random
@@ -57,7 +57,7 @@ def commit(
 
 
 def later(answer: object) -> "asyncio.Future[object]":
-    """An answer that was not given at once."""
+    """Check that an answer was not given at once, and return its promise."""
     assert isinstance(answer, Awaitable), f"answered at once: {answer}"
     return asyncio.ensure_future(answer)
 
@@ -67,7 +67,7 @@ async def now(answer: object) -> object:
 
 
 async def settled(waiting: "asyncio.Future[object]") -> object:
-    """What has become of an answer by now: its result, its error's code, or None."""
+    """The state of an answer: its result, its error's code, or None while it is pending."""
     for _ in range(5):
         await asyncio.sleep(0)
     if not waiting.done():
@@ -138,7 +138,7 @@ async def loaded(broker: Broker, group_id: str = "g") -> None:
 
 
 async def one_member(broker: Broker, partition: Followed) -> JoinGroupResponse:
-    """A member of a Stable group, all of which is committed."""
+    """Create a Stable group with one member, with all of its records committed."""
     asked = later(join(broker))
     assert await settled(asked) is None
     partition.commit()
@@ -185,7 +185,7 @@ def test_a_commit_is_answered_and_read_when_followers_have_it(tmp_path: Path) ->
 
 @pytest.mark.parametrize("keeps", [False, True])
 def test_what_was_not_committed_is_answered_not_coordinator(tmp_path: Path, keeps: bool) -> None:
-    """An election may take it back or not: who was not answered cannot know."""
+    """An election may or may not roll the change back: an unanswered client cannot know."""
 
     async def story() -> None:
         async with running_node(tmp_path) as broker:
@@ -241,7 +241,7 @@ def test_leadership_lost_while_loading_ends_the_load_and_a_new_one_begins(tmp_pa
             partition.lose(broker.groups)
             partition.win(broker.groups, partition.replica.log.log_end_offset)
             await asyncio.wait_for(broker.groups.wait_until_loaded(), 10)
-            partition.lose()  # and leads again before anybody has told the coordinators
+            partition.lose()  # and leads again before the coordinators are notified
             partition.win(broker.groups)
             await loaded(broker)
             assert fetched(broker) == -1
@@ -250,7 +250,7 @@ def test_leadership_lost_while_loading_ends_the_load_and_a_new_one_begins(tmp_pa
 
 
 def test_a_node_that_stood_still_tells_no_offsets_before_it_is_followed_again(tmp_path: Path) -> None:
-    """Another node may have been elected, and have committed more."""
+    """Another node may have been elected and have committed more offsets."""
 
     async def story() -> None:
         async with running_node(tmp_path) as broker:
@@ -263,7 +263,7 @@ def test_a_node_that_stood_still_tells_no_offsets_before_it_is_followed_again(tm
             assert fetched(broker, require_stable=True) == 5
             session = partition.follow()
             partition.stand_still()
-            session.fetched(broker.replication.now_ms())  # it lay there since before
+            session.fetched(broker.replication.now_ms())  # the follower had these records before
             with pytest.raises(KafkaError) as refused:
                 fetched(broker, require_stable=True)
             assert refused.value.code is ErrorCode.NOT_COORDINATOR
@@ -350,7 +350,7 @@ def leave(broker: Broker, member_id: str) -> object:
 
 
 def test_members_go_on_at_the_next_coordinator(tmp_path: Path) -> None:
-    """In their generation, without a rebalance, if its assignment is committed."""
+    """Members keep their generation without a rebalance if its assignment is committed."""
 
     async def story() -> None:
         async with running_node(tmp_path) as broker:
@@ -418,7 +418,7 @@ def test_a_group_is_deleted_behind_the_commits_that_came_before(tmp_path: Path) 
             deletion = later(broker.groups.delete_group("g"))
             assert await settled(deletion) is None
             partition.commit()
-            assert await settled(deletion) is None  # its own records are on the way now
+            assert await settled(deletion) is None  # its own records are being replicated now
             late = later(commit(broker, 7))
             partition.commit()
             assert await deletion is OK
@@ -451,7 +451,7 @@ def test_offsets_of_a_deleted_topic_go_with_the_commits_that_were_on_the_way(tmp
 
 
 def test_a_log_that_was_opened_anew_is_loaded_anew(tmp_path: Path) -> None:
-    """Its directory had failed: the coordinator that wrote to the old one would never write again."""
+    """Its directory had failed; the coordinator of the old log could never write again."""
 
     async def story() -> None:
         async with running_node(tmp_path) as broker:
@@ -476,7 +476,7 @@ def test_a_log_that_was_opened_anew_is_loaded_anew(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_random_elections_lose_nothing_that_was_answered(tmp_path: Path, seed: int) -> None:
-    """Clients commit growing offsets; followers lag, and lead: no answered commit goes back."""
+    """Clients commit growing offsets while followers lag and take over: no acknowledged commit is lost."""
     rng = random.Random(seed)
     groups = [f"g{number}" for number in range(5)]
     answered = dict.fromkeys(groups, -1)

@@ -1,4 +1,4 @@
-"""Transactions whose coordinator and partitions have followers: decided is what is committed."""
+"""Transactions whose coordinator and partitions have followers: only committed decisions count."""
 
 import asyncio
 import random
@@ -78,7 +78,7 @@ async def is_waiting(answer: "asyncio.Future[object]") -> bool:
 
 
 async def replicate(followed: Followed) -> None:
-    """What is being appended comes to the follower."""
+    """Replicate pending appends to the follower."""
     for _ in range(2000):
         if followed.uncommitted:
             followed.commit()
@@ -108,7 +108,7 @@ async def until(broker: Broker, state: TransactionState, *partitions: Followed) 
 
 
 def markers_in(followed: Followed) -> list[tuple[Producer, bool, int]]:
-    """Producer, outcome and coordinator epoch of each."""
+    """The producer, outcome and coordinator epoch of each marker."""
     log = followed.replica.log
     chunk = log.read(log.log_start_offset, 1 << 20, up_to_offset=log.log_end_offset)
     found = []
@@ -132,7 +132,7 @@ async def ready(broker: Broker) -> tuple[Followed, Followed]:
 
 
 async def began(broker: Broker, state: Followed, data: Followed) -> Producer:
-    """A producer with an open transaction and a record in it, all of which is committed."""
+    """Begin a transaction with one record, with everything committed."""
     waiting = later(init(broker))
     assert await is_waiting(waiting)
     await replicate(state)
@@ -162,7 +162,7 @@ def test_markers_leave_when_the_decision_is_committed(tmp_path: Path) -> None:
             assert len(markers_in(data)) == 1
             data.commit()
             await asyncio.sleep(0.01)
-            assert state_of(broker) == "PrepareCommit"  # the completion is on the way
+            assert state_of(broker) == "PrepareCommit"  # the completion is being replicated
             state.commit()
             assert state_of(broker) == "CompleteCommit"
 
@@ -170,7 +170,7 @@ def test_markers_leave_when_the_decision_is_committed(tmp_path: Path) -> None:
 
 
 def test_a_node_that_stood_still_answers_nothing_from_memory(tmp_path: Path) -> None:
-    """That partitions are in a transaction already: it may have been aborted elsewhere."""
+    """It cannot confirm partitions of a transaction that another node may have aborted."""
 
     async def story() -> None:
         async with running_node(tmp_path) as broker:
@@ -199,7 +199,7 @@ def test_the_last_stable_offset_waits_for_the_marker_to_be_committed(tmp_path: P
 
 
 def test_partitions_added_at_once_wait_for_each_other(tmp_path: Path) -> None:
-    """Where Kafka answers CONCURRENT_TRANSACTIONS."""
+    """Kafka answers CONCURRENT_TRANSACTIONS here."""
 
     async def story() -> None:
         async with running_node(tmp_path) as broker:
@@ -226,7 +226,7 @@ def test_partitions_added_at_once_wait_for_each_other(tmp_path: Path) -> None:
 def test_who_leads_a_partition_only_since_its_coordinator_was_asked_sends_the_producer_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A batch for a partition that moves here meanwhile: nobody has added it to the transaction."""
+    """The batch is for a partition that moves here meanwhile, which was not added to the transaction."""
 
     async def story() -> None:
         async with running_node(tmp_path) as broker:
@@ -278,7 +278,7 @@ def test_the_next_transaction_waits_a_moment_for_the_end_of_the_last(tmp_path: P
                     are_concurrent,
                 )
 
-            # its marker does not come to be: no longer than a moment
+            # its marker cannot be written: the request waits only a moment
             assert await later(ask()) == {("t1", 0): ErrorCode.CONCURRENT_TRANSACTIONS}
             added = later(ask())
             await asyncio.sleep(0.005)
@@ -286,7 +286,7 @@ def test_the_next_transaction_waits_a_moment_for_the_end_of_the_last(tmp_path: P
             await replicate(state)  # the completion
             await replicate(state)  # and the partition of the next transaction
             assert await added == {("t1", 0): OK}
-            # and a coordinator that goes away leaves nobody behind
+            # and a coordinator that resigns answers all waiting requests
             ended = later(end(broker, following))
             await replicate(state)
             await producer_of(ended)
@@ -348,7 +348,7 @@ def test_the_next_coordinator_aborts_what_has_timed_out(tmp_path: Path) -> None:
 
 
 def test_a_timeout_waits_for_records_that_are_on_the_way(tmp_path: Path) -> None:
-    """The end of the transaction may be among them."""
+    """One of these records may end the transaction."""
 
     async def story() -> None:
         async with running_node(tmp_path) as broker:
@@ -388,7 +388,7 @@ def test_too_few_replicas_are_told_at_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_random_elections_keep_decisions_and_epochs(tmp_path: Path, seed: int) -> None:
-    """No producer's epoch is given twice, no transaction ends in two ways, whatever is elected meanwhile."""
+    """Under random elections, no producer epoch is assigned twice and no transaction has two outcomes."""
     rng = random.Random(seed)
     ids = [f"t{number}" for number in range(5)]
     given: list[tuple[str, Producer]] = []

@@ -1,4 +1,4 @@
-"""Topics that want to know of which schema their records are, by a registry that knows, or doesn't answer."""
+"""Topics that validate the schema ids of records, with a registry that answers or doesn't."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ AVRO = json.dumps({"type": "record", "name": "Order", "fields": [{"name": "n", "
 
 
 class Known:
-    """A registry that tells what it is given, and how often it is asked."""
+    """A registry that knows the given schemas and counts its requests."""
 
     def __init__(self, subjects: dict[int, set[str]], aliases: dict[str, str] | None = None) -> None:
         self.subjects = subjects
@@ -150,7 +150,7 @@ def create(servers: str, topic: str, **config: str) -> None:
 
 
 def produce(servers: str, topic: str, *values: bytes | None, **settings: Any) -> list[str]:
-    """What became of each: "" where it was taken."""
+    """Produce records and return the error of each, or "" if it was accepted."""
     told: list[str] = []
     options = {"bootstrap.servers": servers, "linger.ms": 50, "message.timeout.ms": 3000}
     producer = Producer({**options, **settings})

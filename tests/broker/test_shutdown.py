@@ -1,4 +1,4 @@
-"""What a stop does with requests that handlers are still at work on."""
+"""A stop while handlers still process requests."""
 
 import asyncio
 import os
@@ -44,7 +44,7 @@ def test_requests_at_work_end_before_the_logs_close() -> None:
 
 
 def test_what_was_acknowledged_before_a_stop_is_there(start_node: Callable[..., Cluster]) -> None:
-    """With batches under conversion in the workers when it comes."""
+    """The stop arrives while workers convert batches."""
     node = start_node()
     with Wire(node.bootstrap_servers) as wire:
         wire.create_topic("converted", compression_type="zstd")
@@ -59,7 +59,7 @@ def test_what_was_acknowledged_before_a_stop_is_there(start_node: Callable[..., 
                 except OSError:
                     return
                 if answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
-                    return  # it gives up its leaderships before it stops
+                    return  # it resigns its leaderships before it stops
                 assert answer.error_code == 0
                 acknowledged[answer.base_offset] = value
 

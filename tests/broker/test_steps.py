@@ -1,4 +1,4 @@
-"""Long answers are made in many turns, short ones at once."""
+"""Long answers are built in many turns of the loop, short ones at once."""
 
 import asyncio
 from collections.abc import Awaitable

@@ -1,4 +1,4 @@
-"""Looking at transactions, and ending those that nobody else will (KIP-664)."""
+"""Describing transactions, and aborting hanging ones (KIP-664)."""
 
 import select
 import time
@@ -71,7 +71,7 @@ def write_marker(
     return ErrorCode(response.markers[0].topics[0].partitions[0].error_code)
 
 
-# -- looking ---------------------------------------------------------------------------------------------
+# -- describe --------------------------------------------------------------------------------------------
 
 
 def test_describe_a_transaction(wire: Wire, topic: str) -> None:
@@ -151,7 +151,7 @@ def test_describe_producers_of_what_is_not_there(wire: Wire, topic: str) -> None
     ]
 
 
-# -- ending ----------------------------------------------------------------------------------------------
+# -- abort -----------------------------------------------------------------------------------------------
 
 
 def test_an_administrator_ends_a_hanging_transaction(wire: Wire, topic: str) -> None:
@@ -172,7 +172,7 @@ def test_markers_of_the_past_are_refused(wire: Wire, topic: str) -> None:
     assert p.write(topic, b"x") is OK
     stale, current = (p.producer_id, p.epoch - 1), (p.producer_id, p.epoch)
     assert write_marker(wire, topic, stale) is ErrorCode.INVALID_PRODUCER_EPOCH
-    # Of version 2, a marker has the next epoch: this one could be of the transaction before (KIP-1228).
+    # In version 2 a marker has the next epoch, so this one could end the previous transaction (KIP-1228).
     assert write_marker(wire, topic, current, transaction_version=2) is ErrorCode.INVALID_PRODUCER_EPOCH
     assert p.end() is OK
     fenced = write_marker(wire, topic, (p.producer_id, p.epoch), coordinator_epoch=-1)
@@ -222,7 +222,7 @@ def test_a_marker_from_elsewhere_decides_about_offsets_too(wire: Wire, topic: st
     assert committed_offset(wire, topic, topic, require_stable=True) == (4, OK)
 
 
-# -- what brokers ask each other -------------------------------------------------------------------------
+# -- requests between brokers ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("version", [4, 5])

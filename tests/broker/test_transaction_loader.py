@@ -1,4 +1,4 @@
-"""Loading `__transaction_state`: whatever brokers of the past, the present and the future wrote there."""
+"""Loading `__transaction_state` with records of older, current and future brokers."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The transaction coordinator on a real node: its log, its markers, and what becomes of both in trouble."""
+"""The transaction coordinator on a real node: its log and its markers, also under failures."""
 
 import asyncio
 import threading
@@ -45,7 +45,7 @@ OK = ErrorCode.NONE
 LAST_EPOCH = 32_766
 
 Producer = tuple[int, int]
-"""Its id and epoch."""
+"""The id and epoch of a producer."""
 
 
 async def init(broker: Broker, transactional_id: str, timeout_ms: int = 60_000) -> Producer:
@@ -89,7 +89,7 @@ async def end(
 
 
 def commit_offset(broker: Broker, producer: Producer, offset: int) -> None:
-    """Of topic t1, for the group g, in the transaction of t."""
+    """Commit an offset of topic t1 for the group g in the transaction of t."""
     partition = TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition(
         partition_index=0, committed_offset=offset
     )
@@ -137,7 +137,7 @@ def bytes_of(replica: Replica) -> bytes:
 
 
 def markers_in(replica: Replica) -> list[tuple[bool, int, int]]:
-    """Of each marker whether it commits, the producer's epoch and the coordinator's."""
+    """For each marker: whether it commits, the producer's epoch and the coordinator's."""
     data = bytes_of(replica)
     found = []
     for position, header in iter_headers(data):
@@ -165,7 +165,7 @@ async def prepare(broker: Broker, *topics: str) -> None:
 
 
 def test_a_decision_survives_the_coordinator(tmp_path: Path) -> None:
-    """The node goes between the decision and the last of its markers: the next start writes them."""
+    """The node stops between the decision and the last of its markers; the next start writes them."""
 
     async def first() -> None:
         async with running_node(tmp_path) as broker:
@@ -422,7 +422,7 @@ def test_markers_wait_out_a_disk_that_fails(tmp_path: Path, monkeypatch: pytest.
 
 
 def use_up_epochs(broker: Broker, transactional_id: str, producer: Producer, timeout_ms: int) -> Producer:
-    """As if the producer had run all the transactions that its epochs are good for."""
+    """Set the state as if the producer had used up all its epochs in transactions."""
     owner = broker.transactions._owner(transactional_id)
     worn = TransactionMetadata(
         transactional_id, producer[0], timeout_ms, owner.now_ms(), producer_epoch=LAST_EPOCH

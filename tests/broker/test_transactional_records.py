@@ -1,4 +1,4 @@
-"""Transactional batches on their way in and out: who may append, what `read_committed` clients wait for."""
+"""Transactional batches in produce and fetch: permission to append, and waits of `read_committed` clients."""
 
 import socket
 from collections.abc import Callable, Iterator
@@ -36,7 +36,7 @@ def begin(wire: Wire, topic: str, *, version_2: bool = True) -> Transactor:
 def produce(
     wire: Wire, producer: Transactor, batches: list[tuple[str, int, bytes]], version: int = 12
 ) -> list[ErrorCode]:
-    """One request with batches for (topic, partition); an error for each."""
+    """Produce batches for each (topic, partition) in one request; return the error of each."""
     request = ProduceRequest(acks=-1, timeout_ms=10_000, transactional_id=producer.transactional_id)
     for topic, partition, records in batches:
         request.topic_data += produce_request(topic, records, partition).topic_data
@@ -49,7 +49,7 @@ def batch_by(producer: Transactor, value: bytes, sequence: int = 0, epoch: int |
     return batch_of(value, producer=(producer.producer_id, used, sequence), transactional=True)
 
 
-# --- who may append
+# --- permission to append
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_batches_that_are_converted_belong_to_the_transaction_too(wire: Wire, ve
 def test_the_next_transaction_may_come_while_the_last_ones_markers_are_written(
     start_node: Callable[..., Cluster],
 ) -> None:
-    """The client isn't told to try again: the node asks the coordinator, here for as long as it takes."""
+    """The client gets no retriable error: the node asks the coordinator, here until it agrees."""
     count = 1000
     node = start_node(add_partitions_to_txn_retry_backoff_max_ms="20000")
     with Wire(node.bootstrap_servers) as wire:
@@ -154,7 +154,7 @@ def test_the_next_transaction_may_come_while_the_last_ones_markers_are_written(
         assert committed_values(wire, "next") == [b"next"]
 
 
-# --- what readers see
+# --- readers
 
 
 def list_offsets(wire: Wire, topic: str, timestamp: int, isolation_level: int) -> int:
@@ -197,7 +197,7 @@ def is_silent(wire: Wire, for_s: float = 0.2) -> bool:
 
 
 def test_read_committed_waits_for_the_end_of_the_transaction(wire: Wire, second: Wire, topic: str) -> None:
-    """Neither its records nor those after it are news; others hear of them at once."""
+    """Only `read_uncommitted` fetches return before the transaction ends."""
     p = begin(wire, topic)
     assert p.write(topic, b"a") is OK
     second.send(fetch_request(topic, {0: 0}, max_wait_ms=20_000, isolation_level=READ_COMMITTED), 12)
@@ -221,7 +221,7 @@ def test_read_uncommitted_does_not_wait(wire: Wire, second: Wire, topic: str) ->
 
 
 def test_min_bytes_counts_what_became_stable(wire: Wire, second: Wire, topic: str) -> None:
-    """Of two transactions the second still holds back what follows; the rest is too little to be told."""
+    """The second of two open transactions still blocks later records; the rest is less than min_bytes."""
     first = begin(wire, topic)
     other = Transactor(wire, f"other-of-{topic}").begin()
     assert first.write(topic, b"a" * 1000) is OK

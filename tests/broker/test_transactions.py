@@ -1,4 +1,4 @@
-"""Transactions over the wire: what committed and aborted ones leave behind, who is fenced, what waits."""
+"""Transactions over the wire: results of commit and abort, fencing, and waits."""
 
 from collections.abc import Callable
 
@@ -32,7 +32,7 @@ BOTH_VERSIONS = pytest.mark.parametrize("version_2", [False, True], ids=["v1", "
 
 @pytest.fixture
 def producer(wire: Wire, topic: str) -> Callable[..., Transactor]:
-    """Begins a producer with a transactional id of this test's own."""
+    """A factory of producers whose transactional ids are unique to this test."""
 
     def begin(*, version_2: bool = True, timeout_ms: int = 60_000) -> Transactor:
         return Transactor(wire, f"of-{topic}", version_2=version_2, timeout_ms=timeout_ms).begin()
@@ -99,7 +99,7 @@ def test_older_clients_know_no_producer_fenced(
         [fenced],
     ]
     assert [old.add_offsets("g", version=version) for version in range(5)] == [invalid] * 2 + [fenced] * 3
-    # Versions 3 and later can say who they believe to be; the oldest of these knows no better word either.
+    # Clients send their id and epoch since version 3, which has no error code for fenced producers yet.
     assert [old.init(known=True, version=version) for version in (3, 4)] == [invalid, fenced]
 
 

@@ -1,6 +1,6 @@
 """However much clients pipeline, a turn of the event loop handles a bounded number of requests.
 
-And however many connections there are, it ends when its time is over: the others wait in line.
+However many connections there are, a turn ends when its time is over, and the other connections wait.
 """
 
 import asyncio
@@ -75,13 +75,13 @@ def test_a_flood_is_taken_in_turns(tmp_path: Path) -> None:
     with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(CountedTurns())) as runner:
         assert runner.run(serve()) == [REQUESTS, REQUESTS]
     assert sum(turns) == 2 * REQUESTS
-    # of each connection the rest of what was read before, and then what came since
+    # for each connection the rest of the earlier read, then newer data
     assert max(turns) <= 2 * 2 * REQUESTS_PER_TURN
 
 
 @pytest.fixture
 def loop(monkeypatch: pytest.MonkeyPatch) -> Iterator[asyncio.AbstractEventLoop]:
-    """With a clock that goes on by a third of a turn whenever it is asked."""
+    """An event loop whose clock advances by a third of a turn at each reading."""
     monkeypatch.setattr(turns_module, "_now_ns", count(step=TURN_NS_MAX // 3 + 1).__next__)
     loop = asyncio.new_event_loop()
     yield loop
@@ -94,7 +94,7 @@ def line(loop: asyncio.AbstractEventLoop) -> Line:
 
 
 def turns_of(loop: asyncio.AbstractEventLoop, expected: int, served: list[str]) -> list[list[str]]:
-    """Who was served in each turn of the loop, until that many were."""
+    """The connections served in each turn of the loop, until this many were served."""
     turns = []
 
     async def count_turns() -> None:

@@ -1,4 +1,4 @@
-"""A small language for the Admin API: what is asked of a node, and below it, indented, what it answers.
+"""A small language for the Admin API: a request to a node and, indented below it, the answer.
 
     create NAME [partitions=N] [factor=N] [assign=0:1,2/1:1] [CONFIG=VALUE ...]
     delete NAME ...                                     partitions NAME COUNT [assign=1/1]
@@ -28,7 +28,7 @@ READING = ("describe", "metadata", "page")
 
 
 def converse(bootstrap_servers: str, script: str, settle_s: float = 0.0) -> str:
-    """The script with the answers of this node, given `settle_s` before changes are read back."""
+    """The script with the answers of this node, which gets `settle_s` before changes are read back."""
     with Wire(bootstrap_servers) as wire:
         return "\n".join(_lines(wire, script, settle_s)) + "\n"
 

@@ -1,4 +1,4 @@
-"""Which codecs the batches of a topic have on a node's disk."""
+"""The codecs of a topic's batches on a node's disk."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from penstock.protocol.compression import Codec
 
 
 def codecs_on_disk(data_dir: Path, topic: str) -> set[Codec]:
-    """Codecs of all batches of a topic, read from its segment files."""
+    """The codecs of all batches of a topic, read from its segment files."""
     segments = [path for path in data_dir.glob(f"{topic}-*/*.log") if path.stat().st_size]
     assert segments, f"nothing was written to {topic}"
     return {Codec(header.compression) for path in segments for _, header in iter_headers(path.read_bytes())}

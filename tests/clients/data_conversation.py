@@ -1,4 +1,4 @@
-"""A small language for the data plane: what is asked of a node, and below it, indented, what it answers.
+"""A small language for the data plane: a request to a node and, indented below it, the answer.
 
     topic NAME [partitions=N] [CONFIG=VALUE ...]        set NAME CONFIG=VALUE        drop NAME
     produce [v=N] [acks=N] [txn=ID] PLACE RECORDS ...   RECORDS is [ BATCH + BATCH ... ] or empty
@@ -12,17 +12,17 @@
     metadata [v=N] [create=0] NAME | id=NAME ...        coordinator [v=N] [type=N] KEY ...
     bare API VERSION                                    (a request without a body; the answer in hex)
 
-A PLACE is TOPIC:PARTITION. From the version on that takes ids a topic's name stands for its id, `NAME#N` for
-that of the Nth topic of this name, and a name that no topic had for an unknown id.
+A PLACE is TOPIC:PARTITION. In versions with topic ids, a topic's name stands for its id, `NAME#N` for that of
+the Nth topic of this name, and a name that no topic ever had for an unknown id.
 
 A BATCH is records as VALUE, KEY=VALUE or VALUE@TIMESTAMP (`~` for null, `a*9` for nine of it; a timestamp may
-be `now+MS`), and what to change about it: `.codec=gzip`, `.producer=ID,EPOCH,SEQUENCE`, `.control=1`,
-`.none=1` for no records at all, any field of the batch header as `.FIELD=NUMBER` (the checksum is made to
-fit, unless it is the field), `.cut=N` to leave off its last bytes, `.tail=TEXT` for more of them.
+be `now+MS`), followed by changes to it: `.codec=gzip`, `.producer=ID,EPOCH,SEQUENCE`, `.control=1`,
+`.none=1` for no records at all, any field of the batch header as `.FIELD=NUMBER` (the checksum is adapted,
+unless it is the field), `.cut=N` to remove its last bytes, `.tail=TEXT` to append bytes.
 
-In answers topics are called as above, sessions s1, s2, ..., and times near the clock's `now`. Fields that
-have their default value are left out; so are the words and the log start of a refused batch, unless single
-records are refused. All is sorted but the partitions of a fetch, whose order means something.
+In answers topics have the names above, sessions are s1, s2, ..., and times near the clock's are `now`. Fields
+with their default value are left out; so are the message and the log start of a rejected batch, unless single
+records are rejected. All is sorted except the partitions of a fetch, whose order matters.
 """
 
 import itertools
@@ -60,14 +60,14 @@ PLACE = re.compile(
     r"(?:~(?P<epoch>-?\d+))?(?:\^(?P<last>-?\d+))?"
 )
 NAMELESS = frozenset({"host", "log_dir", "cluster_id", "port", "total_bytes", "usable_bytes"})
-"""Fields whose value is the node's own affair."""
+"""Fields whose values may differ between nodes."""
 
 Options = dict[str, str]
 Place = re.Match[str]
 
 
 def converse(bootstrap_servers: str, script: str, settle_s: float = 0.0) -> str:
-    """The script with the answers of this node, given `settle_s` after changes of topics."""
+    """The script with the answers of this node, which gets `settle_s` after changes of topics."""
     return "\n".join(Conversation(bootstrap_servers, settle_s).lines(script)) + "\n"
 
 
@@ -136,7 +136,7 @@ class Conversation:
         return []
 
     def is_led(self, topic: str, partitions: int) -> bool:
-        """Whether the node leads the partitions: Apache Kafka begins to a moment after it has made them."""
+        """Whether the node leads the partitions, which Apache Kafka does a moment after their creation."""
         asked = [
             m.ListOffsetsRequest.ListOffsetsPartition(partition_index=number, timestamp=-1)
             for number in range(partitions)
@@ -166,7 +166,7 @@ class Conversation:
         return []
 
     def called(self, topic: str, by_id: bool) -> tuple[str, bytes]:
-        """Name and id as a request has them."""
+        """The name and id for a request."""
         return ("", self.ids.get(topic, UNKNOWN_ID)) if by_id else (topic, bytes(16))
 
     # Produce
@@ -300,7 +300,7 @@ class Conversation:
         yield from self.shown(self.waiting.receive(m.FetchResponse))
         self.waiting.socket.close()
 
-    # What surrounds them
+    # Other requests
 
     def offsets(self, words: list[str]) -> Iterator[str]:
         options, words = options_of(words)
@@ -370,7 +370,7 @@ class Conversation:
         for name, value in options.items():
             setattr(request, name, int(value))
         response = self.wire.ask(request, m.InitProducerIdResponse, version)
-        while response.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:  # Kafka fetches a block of ids
+        while response.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:  # Kafka fetches ids
             time.sleep(0.1)
             response = self.wire.ask(request, m.InitProducerIdResponse, version)
         if response.producer_id >= 0:
@@ -379,7 +379,7 @@ class Conversation:
         yield from self.shown(response)
 
     def versions(self, words: list[str]) -> Iterator[str]:
-        """Without features, which differ: those of later issues are not offered."""
+        """The API versions without features, which differ: ours lack those of later issues."""
         options, _ = options_of(words)
         request = m.ApiVersionsRequest(
             client_software_name=options.get("name", "wire"),
@@ -421,10 +421,10 @@ class Conversation:
             yield "closed"
         wire.socket.close()
 
-    # What it answers
+    # Answers
 
     def shown(self, struct: MessageStruct) -> Iterator[str]:
-        """A struct's own fields, and what it holds in arrays: below them, or if they are few beside them."""
+        """A struct's own fields, with its arrays below them, or beside them if these are short."""
         own, nested = [], []
         usual = type(struct)()
         for name in struct.__slots__:
@@ -470,7 +470,7 @@ class Conversation:
         return name
 
     def batches(self, data: bytes) -> Iterator[str]:
-        """Whole batches; Kafka may send a piece of one more."""
+        """The complete batches; Kafka may send part of another one."""
         for position, header in batch.iter_headers(data):
             values = " ".join(
                 f"{record.offset}:{_text(record.value)}" for record in records.decode_batch(data, position)
@@ -483,13 +483,13 @@ class Conversation:
 
 def _is_left_out(struct: MessageStruct, name: str, field: object) -> bool:
     if name == "aborted_transactions":
-        return not field  # none, or null: not for every error does Kafka say the same
+        return not field  # none or null: Kafka is not consistent for all errors
     is_refused = getattr(struct, "error_code", 0) and not getattr(struct, "record_errors", None)
     return bool(is_refused) and name in ("error_message", "log_start_offset")
 
 
 def options_of(words: Sequence[str], but: str = "") -> tuple[Options, list[str]]:
-    """The NAME=VALUE words in front, and the rest."""
+    """The leading NAME=VALUE words, and the rest."""
     matches = itertools.takewhile(bool, (re.match(r"([a-z_.]+)=", word) for word in words))
     taken = [match.string for match in matches if match and match[1] != but]
     return dict(word.split("=", 1) for word in taken), list(words[len(taken) :])
@@ -503,7 +503,7 @@ def places_of(words: Iterable[str]) -> Iterator[Place]:
 
 
 def by_topic(words: Iterable[str]) -> Iterator[tuple[str, Iterator[Place]]]:
-    """Neighbouring places of one topic, as requests have them."""
+    """Adjacent places grouped by topic, as in requests."""
     return itertools.groupby(places_of(words), lambda place: place["topic"])
 
 

@@ -1,15 +1,16 @@
-"""franz-go's own tests against three Penstock nodes: groups and transactions that it chains three deep.
+"""franz-go's own tests against three Penstock nodes: chains of three groups or transactions.
 
     python tests/clients/franz_go_suite.py                   # every test of kgo that needs a broker
-    python tests/clients/franz_go_suite.py --run TestTxnEtl  # those whose names match
+    python tests/clients/franz_go_suite.py --run TestTxnEtl  # the tests whose names match
     python tests/clients/franz_go_suite.py --restarts      # while one node after the other stops and starts
     python tests/clients/franz_go_suite.py --on-kafka        # on Apache Kafka, for comparison
 
 The tests ship in the Go module github.com/twmb/franz-go, which Go fetches and builds in a cache outside the
-repository. TestGroupETL and TestTxnEtl are the heart of it: records go through four topics of three replicas,
-by members that come, go and leave work uncommitted, and no record may be missing, double or out of order.
-With restarts not every failure is the broker's: the tests make topics of three replicas, which two nodes
-refuse, and take whatever a client reports for a failure, such as the end of a group that was just forming.
+repository. The main tests are TestGroupETL and TestTxnEtl: records pass through four topics of three
+replicas, by members that join, leave and abandon uncommitted work, and no record may be missing,
+duplicated or out of order. With restarts not every failure is the broker's fault: the tests create topics
+of three replicas, which two nodes reject, and treat every error of a client as a failure, such as the end
+of a group that was forming.
 """
 
 import argparse
@@ -30,7 +31,7 @@ from several_nodes import SeveralNodes, kafka_nodes, penstock_nodes
 
 MODULE = "github.com/twmb/franz-go@v1.22.2"
 TARGET_RELEASE = "4.3.1"
-# All that talk to a broker, but for share groups, SCRAM and the regular expressions of newer consumer groups.
+# All tests with a broker except share groups, SCRAM and regular expressions of newer consumer groups.
 TESTS = (
     "TestUnknownGroupOffsetFetchPinned|TestPing|TestIssue|TestConsumeTopic|TestConsumeRegex$|TestConsumeMax"
     "|TestDirectPartitionPurge|TestAddRemovePartitions|TestPause|TestPooling|TestGroupSimple|TestHookPollStart$"
@@ -72,7 +73,7 @@ def main() -> int:
 
 
 def three_nodes(directory: Path, *, on_kafka: bool) -> SeveralNodes:
-    """Not started yet."""
+    """The nodes, not started yet."""
     if on_kafka:
         libs = jars_of(Path(__file__).with_name("kafka_pom.xml"), f"kafka-{TARGET_RELEASE}")
         return kafka_nodes(libs, directory, dynamic_quorum=True, config=CONFIG)
@@ -81,7 +82,7 @@ def three_nodes(directory: Path, *, on_kafka: bool) -> SeveralNodes:
 
 @contextmanager
 def restarts(nodes: SeveralNodes) -> Iterator[None]:
-    """Stop one node after the other while the block runs, and start it again."""
+    """Stop and restart one node after the other while the block runs."""
     over = Event()
 
     def disturb() -> None:

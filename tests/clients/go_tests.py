@@ -1,4 +1,4 @@
-"""Tests that ship in Go modules: fetched and built by Go in a cache outside the repository."""
+"""Tests that ship in Go modules, which Go fetches and builds in a cache outside the repository."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from maven_jars import cache_root
 
 
 def build_tests(module: str, package: str = ".", tags: Sequence[str] = ()) -> Path:
-    """The tests of one package of a module (PATH@VERSION) as a program; it runs best in `source_of` it."""
+    """Build the tests of a package of a module (PATH@VERSION) as a program, to run in its `source_of`."""
     program = _home(module) / "tests"
     if not program.exists():
         command = ["go", "test", "-c", "-tags", ",".join(tags), "-o", str(program), package]
@@ -20,7 +20,7 @@ def build_tests(module: str, package: str = ".", tags: Sequence[str] = ()) -> Pa
 
 
 def build_program(module: str, package: str) -> Path:
-    """A program of a module."""
+    """Build a program of a module."""
     path, _, version = module.partition("@")
     program = _home(module) / package.rpartition("/")[2]
     if not program.exists():
@@ -31,7 +31,7 @@ def build_program(module: str, package: str) -> Path:
 
 
 def source_of(module: str) -> Path:
-    """The directory with a module's files."""
+    """The directory with a module's source."""
     command = ["go", "mod", "download", "-json", module]
     described = subprocess.check_output(command, cwd=_home(module), env=_environment(module))
     return Path(json.loads(described)["Dir"])
@@ -40,7 +40,7 @@ def source_of(module: str) -> Path:
 def run_tests(
     program: Path, pattern: str, timeout_s: int, log_file: Path, environment: Mapping[str, str], cwd: Path
 ) -> bool:
-    """Run the tests whose names match and tell of them; whether all went to the end and passed."""
+    """Run the tests whose names match and report on them; return whether all completed and passed."""
     command = [str(program), f"-test.run={pattern}", "-test.v", f"-test.timeout={timeout_s}s"]
     with log_file.open("wb") as output:
         done = subprocess.run(

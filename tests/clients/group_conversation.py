@@ -1,10 +1,10 @@
-"""A conversation about groups, word for word on the wire, with any broker that speaks Kafka's protocol.
+"""A sequence of group requests, compared field by field, for any broker with Kafka's protocol.
 
-`converse` plays it and returns the transcript. `group_conversation.txt` is what Apache Kafka 4.3.1 says;
-the tests hold Penstock to it, and where Kafka's jars are at hand they hold Kafka to it too.
+`converse` plays it and returns the transcript. `group_conversation.txt` has the answers of Apache Kafka
+4.3.1; the tests compare Penstock with it, and Kafka too if its jars are available.
 
-What differs from run to run is given a name: member ids are counted per prefix, topic ids are those of
-their topics.
+Values that differ between runs get names: member ids are counted per prefix, topic ids are named by their
+topics.
 """
 
 import re
@@ -34,7 +34,7 @@ def subscription(*topics: str) -> bytes:
 
 
 class Wire:
-    """One connection; the client id is its name."""
+    """One connection; its name is the client id."""
 
     def __init__(self, bootstrap: str, name: str) -> None:
         host, port = bootstrap.rsplit(":", 1)
@@ -64,7 +64,7 @@ class Wire:
         return api_keys.response_class(api_key).decode(version, frame, position)[0]
 
     def is_silent(self) -> bool:
-        """Whether nothing comes for a moment: the request is parked."""
+        """Whether no answer arrives for a moment, so the request is delayed."""
         self.socket.settimeout(0.2)
         try:
             return not self.socket.recv(1, socket.MSG_PEEK)
@@ -87,7 +87,7 @@ class Wire:
 
 
 class Conversation:
-    """Speaks with one broker and writes down what is said."""
+    """A conversation with one broker, and its transcript."""
 
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
@@ -110,13 +110,13 @@ class Conversation:
         return response
 
     def park(self, name: str, request: m.Message, version: int) -> None:
-        """Send a request that is not answered yet."""
+        """Send a request whose answer is delayed."""
         self.wire(name).send(request, version)
         assert self.wire(name).is_silent(), self.wire(name).receive()
         self.lines.append(f"{name}: {type(request).__name__} v{version} waits")
 
     def answer(self, name: str) -> m.Message:
-        """The answer to a parked request."""
+        """The answer to a delayed request."""
         version = self.wire(name).waiting[0][1]
         response = self.wire(name).receive()
         self._write(name, response, version)
@@ -131,7 +131,7 @@ class Conversation:
         self.lines.append(f"{name}: {text}")
 
     def _render(self, value: object) -> str:
-        """All fields of a message; lists of structs in an order of their own, for Kafka's is by hash."""
+        """All fields of a message, with lists of structs sorted, because Kafka orders them by hash."""
         if isinstance(value, MessageStruct):
             shown = {field: self._render(getattr(value, field)) for field in type(value).FIELDS}
             shown.pop("throttle_time_ms", None)
@@ -174,7 +174,7 @@ def create_topics(talk: Conversation, *names: str) -> None:
 
 
 def await_coordinator(talk: Conversation, *group_ids: str) -> None:
-    """Until the coordinators of these groups are there and loaded."""
+    """Wait until the coordinators of these groups exist and are loaded."""
     find = m.FindCoordinatorRequest(key_type=0, coordinator_keys=list(group_ids))
     for _ in attempts():
         found = talk.wire("setup").ask(find, 4)
@@ -274,7 +274,7 @@ def commit(
 
 
 def fetch_one(group_id: str, topic: str, *partitions: int) -> m.OffsetFetchRequest:
-    """Up to version 7: one group, here one topic."""
+    """Fetch the offsets of one group, here of one topic, in versions up to 7."""
     topics = [m.OffsetFetchRequest.OffsetFetchRequestTopic(name=topic, partition_indexes=list(partitions))]
     return m.OffsetFetchRequest(group_id=group_id, topics=topics)
 

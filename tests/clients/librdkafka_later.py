@@ -1,14 +1,14 @@
-"""librdkafka's tests that wait for a capability Penstock lacks so far, and what of them must pass already.
+"""librdkafka's tests that need a capability Penstock lacks, and their subtests that must pass already.
 
-A test of several subtests stops at the first that fails, so each subtest named here is run by itself (the
-suite's SUBTESTS picks those whose title holds the text).
+A test with several subtests stops at the first failure, so each subtest named here runs separately (the
+suite's SUBTESTS selects those whose title contains the text).
 """
 
 from typing import NamedTuple
 
 
 class Later(NamedTuple):
-    """Why a test cannot pass as a whole yet, and its subtests that don't need the missing capability."""
+    """The reason why a test cannot pass yet, and its subtests that don't need the missing capability."""
 
     reason: str
     subtests: tuple[str, ...] = ()
@@ -19,7 +19,7 @@ SHARE_GROUPS = "share groups (KIP-932)"
 
 LATER: dict[str, Later] = {
     "0081": Later(
-        # do_test_DescribeConsumerGroups is not named: it fails on Apache Kafka 4.3.1 alike.
+        # do_test_DescribeConsumerGroups is not listed: it fails on Apache Kafka 4.3.1 too.
         f"{ACLS}; SCRAM credentials",
         (
             "do_test_unclean_destroy",
@@ -48,7 +48,7 @@ LATER: dict[str, Later] = {
 
 NEEDS_SEVERAL = {"0101": "asks for three replicas"}
 
-# What these tests print when something is wrong, and pass all the same.
+# Errors that these tests print although they pass.
 SAID_ONLY = {
     "0101": (
         "expecting three replicas",

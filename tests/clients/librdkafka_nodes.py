@@ -1,7 +1,7 @@
-"""The nodes that librdkafka's tests run against: one of Penstock, or several of it or of Apache Kafka.
+"""The nodes for librdkafka's tests: one of Penstock, or several of Penstock or Apache Kafka.
 
-What librdkafka's own cluster of several brokers sets (`cluster_testing.py`), these set too: a rack for each
-broker, and the replica selector that heeds them.
+They have the settings of librdkafka's own cluster of several brokers (`cluster_testing.py`): a rack for each
+broker, and the replica selector that uses racks.
 """
 
 import tempfile
@@ -16,7 +16,7 @@ from several_nodes import kafka_nodes, penstock_nodes
 
 TARGET_RELEASE = "4.3.1"
 
-# What the suite's own clusters (scenarios/*.json) set; the rest is Kafka's default.
+# Settings of the suite's own clusters (scenarios/*.json); the rest are Kafka's defaults.
 DEFAULT_SCENARIO = {
     "num.partitions": "4",
     "offsets.topic.num.partitions": "50",
@@ -30,7 +30,7 @@ RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
 
 class Target(NamedTuple):
-    """What to run against: `bootstrap` if it is there already, else so many nodes."""
+    """The cluster to run against: an existing one at `bootstrap`, or a number of nodes."""
 
     nodes: int = 1
     on_kafka: bool = False
@@ -46,7 +46,7 @@ class Target(NamedTuple):
 
 
 class Nodes(ExitStack):
-    """Started at their first use: some that create topics by themselves, and some that do not."""
+    """Nodes that start at first use: some create topics automatically, and some do not."""
 
     def __init__(self, target: Target) -> None:
         super().__init__()
@@ -55,7 +55,7 @@ class Nodes(ExitStack):
         self._lock = Lock()
 
     def address_for(self, scenario: str) -> str:
-        """Where to run a test."""
+        """The address to run a test against."""
         if self._target.bootstrap is not None:
             return self._target.bootstrap
         with self._lock:

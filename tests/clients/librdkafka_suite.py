@@ -3,18 +3,17 @@
     python tests/clients/librdkafka_suite.py              # everything that needs a broker, on one node
     python tests/clients/librdkafka_suite.py --nodes 3    # the same on three nodes
     python tests/clients/librdkafka_suite.py 0012 0045    # only these; the document is left alone
-    python tests/clients/librdkafka_suite.py --update 0012  # these rows of the document anew
+    python tests/clients/librdkafka_suite.py --update 0012  # update these rows of the document
     python tests/clients/librdkafka_suite.py --nodes 3 --on-kafka 0101  # on Apache Kafka, for comparison
 
-The suite's source ships in the npm package @confluentinc/kafka-javascript. It is fetched and built in a
-cache outside the repository (npm, a C compiler, make, and the headers of OpenSSL, zlib, zstd and RapidJSON;
-with those of SASL and curl it skips less), and each test runs in a process of its own, never in quick mode.
-One line of it is changed: on one node topics are created with one replica where tests ask for three, which
-only 0101 counts. Tests flagged local and those on librdkafka's mock cluster prove nothing about a broker and
-are left out.
+The suite's source ships in the npm package @confluentinc/kafka-javascript. It is fetched and built in a cache
+outside the repository (npm, a C compiler, make, and the headers of OpenSSL, zlib, zstd and RapidJSON; with
+those of SASL and curl it skips fewer tests). Each test runs in a separate process, never in quick mode. One
+line is changed: on one node, topics get one replica where tests ask for three, which only 0101 counts. Tests
+flagged local and those on librdkafka's mock cluster don't test a broker and are left out.
 
-One node serves one test at a time, so there is one for each job; three nodes serve all jobs, as the suite's
-own cluster does.
+One node serves one test at a time, so each job has its own; three nodes serve all jobs, like the suite's own
+cluster.
 """
 
 import argparse
@@ -75,7 +74,7 @@ def main() -> int:
 
 
 def prepare() -> Path:
-    """Fetch and build the suite once; returns its tests directory."""
+    """Fetch and build the suite once; return its tests directory."""
     home = cache_root() / "librdkafka-suite"
     tests_dir = home / "package" / "deps" / "librdkafka" / "tests"
     source = tests_dir.parent
@@ -108,7 +107,7 @@ def run_steps(*steps: tuple[list[str], Path]) -> None:
 
 @dataclass(frozen=True, order=True)
 class Test:
-    """A test of the suite that talks to a real broker, and the scenario it asks for."""
+    """A test of the suite that needs a real broker, and its scenario."""
 
     name: str
     scenario: str
@@ -120,7 +119,7 @@ class Test:
 
 
 def broker_tests(tests_dir: Path) -> list[Test]:
-    """Read off the suite's own table."""
+    """The tests in the suite's own table that need a broker."""
     source = (tests_dir / "test.c").read_text()
     begin = source.index("struct test tests[]")
     table = source[begin : source.index("/* Manual tests */", begin)]
@@ -135,7 +134,7 @@ def broker_tests(tests_dir: Path) -> list[Test]:
 
 
 def run_all(tests_dir: Path, tests: list[Test], target: Target, jobs: int) -> list[Outcome]:
-    """Run the tests, several at a time: most of them wait more than they work."""
+    """Run the tests, several at a time, because most of them mostly wait."""
     queue: SimpleQueue[list[Test]] = SimpleQueue()
     for _, family in groupby(
         sorted(tests, key=lambda test: (*test.unit, test.name)), key=lambda test: test.unit
@@ -163,7 +162,7 @@ def run_all(tests_dir: Path, tests: list[Test], target: Target, jobs: int) -> li
 
 
 def run_family(tests_dir: Path, family: list[Test], target: Target, nodes: Nodes) -> list[Outcome]:
-    """Run the tests of one unit; of those that need a later capability, the subtests that don't."""
+    """Run the tests of one unit, or only the independent subtests of those that need a later capability."""
     number = family[0].unit[0]
     later = None if target.on_kafka else LATER.get(number)
     run = partial(run_unit, tests_dir, family[0], target, nodes)
@@ -183,7 +182,7 @@ def run_family(tests_dir: Path, family: list[Test], target: Target, nodes: Nodes
 def run_unit(
     tests_dir: Path, test: Test, target: Target, nodes: Nodes, subtest: str | None = None
 ) -> tuple[str, str]:
-    """Run the tests of one number in a process; returns its log and how it ended."""
+    """Run the tests of one number in a process; return its log and its result."""
     number, scenario = test.unit
     bootstrap = nodes.address_for(scenario)
     work = cache_root() / f"librdkafka-runs-{target.label}"
@@ -195,7 +194,7 @@ def run_unit(
     environment = {
         **os.environ,
         "TESTS": number,
-        "LD_LIBRARY_PATH": f"{tests_dir.parent}/src:{tests_dir.parent}/src-cpp",  # its own, not the system's
+        "LD_LIBRARY_PATH": f"{tests_dir.parent}/src:{tests_dir.parent}/src-cpp",  # not the system's
         "RDKAFKA_TEST_CONF": str(conf),
         "TEST_KAFKA_VERSION": TARGET_RELEASE,
         "BROKERS": bootstrap,
@@ -225,7 +224,7 @@ def all_passed(log: str) -> bool:
 
 
 def judge_later(name: str, later: Later, passed: list[str]) -> Outcome:
-    """A test that waits for a capability; it has failed if a subtest that should pass did not."""
+    """Judge a test that needs a later capability: it fails if a subtest that should pass does not."""
     missing = [subtest for subtest in later.subtests if subtest not in passed]
     if missing:
         return Outcome(name, "FAILED", 0, f"without the missing {later.reason}: {', '.join(missing)}")
@@ -251,7 +250,7 @@ def judge(name: str, log: str, ending: str) -> Outcome:
 
 
 def kafka_path(work: Path) -> dict[str, str]:
-    """KAFKA_PATH: the jars, and Kafka's command-line tools as small scripts. Where these and a Java are."""
+    """Create KAFKA_PATH with the jars and Kafka's command-line tools as scripts, if jars and Java exist."""
     jars = cache_root() / f"kafka-{TARGET_RELEASE}"
     if not (jars / ".complete").exists() or shutil.which("java") is None:
         return {}

@@ -1,4 +1,4 @@
-"""The table of librdkafka's tests in docs/compatibility.md: a row a test, a column a size of cluster."""
+"""The table of librdkafka's tests in docs/compatibility.md: a row per test, a column per cluster size."""
 
 import re
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class Outcome:
 
 
 def write_document(package: str, nodes: int, outcomes: list[Outcome], *, all_of_them: bool) -> None:
-    """Put results of clusters of one size into docs/compatibility.md: of all tests, or of some."""
+    """Write the results of all or some tests for one cluster size into docs/compatibility.md."""
     text = DOCUMENT.read_text()
     head, _, rest = text.partition(BEGIN)
     before, _, tail = rest.partition(END)
@@ -51,7 +51,7 @@ def write_document(package: str, nodes: int, outcomes: list[Outcome], *, all_of_
 
 
 def counted(rows: dict[str, dict[int, str]]) -> str:
-    """How many pass of how many that were tried, for each size."""
+    """The numbers of passed and of tried tests, for each size."""
     counts = []
     for nodes, words in SIZES.items():
         tried = [cells[nodes] for cells in rows.values() if cells[nodes]]

@@ -1,13 +1,13 @@
 """Sarama's functional tests against five Penstock nodes behind proxies that cut and delay their connections.
 
-    python tests/clients/sarama_suite.py                   # all of them
-    python tests/clients/sarama_suite.py --run TestFuncTxn  # those whose names match
+    python tests/clients/sarama_suite.py                   # all tests
+    python tests/clients/sarama_suite.py --run TestFuncTxn  # the tests whose names match
     python tests/clients/sarama_suite.py --on-kafka        # on Apache Kafka, for comparison
 
-The tests ship in the Go module github.com/IBM/sarama, and Toxiproxy is one too; Go fetches and builds both in
-a cache outside the repository. The nodes are what Sarama's docker-compose.yml describes: five, each in a rack
-of its own, with a listener for each other and one behind a proxy. Tests stop and start nodes by `docker
-compose`; a program of that name does it here. Those with Java clients in containers are skipped by Sarama.
+The tests ship in the Go module github.com/IBM/sarama, and Toxiproxy is a Go module too; Go fetches and builds
+both in a cache outside the repository. The nodes match Sarama's docker-compose.yml: five, each in its own
+rack, with a listener for each other and one behind a proxy. Tests stop and start nodes with `docker compose`,
+which a program of that name replaces here. Sarama skips the tests with Java clients in containers.
 """
 
 import argparse
@@ -36,7 +36,7 @@ SARAMA = "github.com/IBM/sarama@v1.61.1"
 TOXIPROXY = "github.com/Shopify/toxiproxy/v2@v2.5.0"
 TARGET_RELEASE = "4.3.1"
 NODES = 5
-FIRST_PROXY = 29091  # Sarama's tests know these ports
+FIRST_PROXY = 29091  # Sarama's tests contain these ports
 # All of functional_*_test.go.
 TESTS = (
     "^(TestFunc.*|TestConsumerHighWaterMarkOffset|TestConsumerPartialBatchRecovery|TestVersionMatrix.*"
@@ -91,7 +91,7 @@ def main() -> int:
 
 
 def five_nodes(directory: Path, *, on_kafka: bool) -> SeveralNodes:
-    """Not started yet; clients are told to come by the proxies."""
+    """The nodes, not started yet, which advertise the addresses of the proxies."""
     racks = {node_id: str(node_id) for node_id in range(1, NODES + 1)}
     if on_kafka:
         libs = jars_of(Path(__file__).with_name("kafka_pom.xml"), f"kafka-{TARGET_RELEASE}")
@@ -113,7 +113,7 @@ def five_nodes(directory: Path, *, on_kafka: bool) -> SeveralNodes:
 
 @contextmanager
 def toxiproxy(nodes: SeveralNodes, directory: Path) -> Iterator[str]:
-    """A proxy for each node; the address of their server."""
+    """Run a proxy for each node and return the address of their server."""
     port = free_port()
     address = f"http://127.0.0.1:{port}"
     command = [str(build_program(TOXIPROXY, "cmd/server")), "-host", "127.0.0.1", "-port", str(port)]
@@ -149,7 +149,7 @@ def await_http(url: str, timeout_s: float = 60.0) -> None:
 
 @contextmanager
 def docker_stand_in(nodes: SeveralNodes, directory: Path) -> Iterator[Path]:
-    """A directory with a program `docker` that knows `compose stop`, `start` and `logs` of `kafka-N`."""
+    """A directory with a program `docker` that supports `compose stop`, `start` and `logs` of `kafka-N`."""
 
     class Compose(BaseHTTPRequestHandler):
         def do_POST(self) -> None:

@@ -1,8 +1,8 @@
-"""A Spark session with Spark's own Kafka connector, and what is tried in it, one after the other.
+"""A Spark session with Spark's own Kafka connector, which runs a series of checks.
 
 Arguments: the connector's jars (comma separated), the node's address, a directory for checkpoints. Spark
-loads jars when its JVM starts, so this is a process of its own and cannot share the session of the other
-tests. It prints what each check found, or how it failed.
+loads jars when its JVM starts, so this is a separate process that cannot share the session of other tests. It
+prints the result or the failure of each check.
 """
 
 import sys
@@ -17,7 +17,7 @@ from penstock.spark.session import build_session
 
 def main(jars: str, servers: str, scratch: Path) -> int:
     conf = {"spark.jars": jars, "spark.sql.shuffle.partitions": "1"}
-    # what is refused on purpose would fill the log
+    # intentional errors would fill the log
     spark = build_session("spark-connector", "local[2]", conf, profile="quick", log_level="off")
     failed = 0
     for check in (spark_kafka_connector.check, spark_source_options.check):

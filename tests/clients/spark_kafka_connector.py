@@ -1,4 +1,4 @@
-"""Spark's own Kafka connector on a node: batch and streaming, both ways. See `spark_connector_session`."""
+"""Spark's own Kafka connector on a node: batch and streaming, both ways; see `spark_connector_session`."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ from pyspark.sql import SparkSession
 
 
 def check(spark: SparkSession, servers: str, scratch: Path) -> str:
-    """Use it in all ways; what was found."""
+    """Use the connector in all ways and return the results."""
     kafka = {"kafka.bootstrap.servers": servers, "includeHeaders": "true"}
     rows = spark.range(0, 2000, 1, 2).selectExpr(
         "cast(id % 7 as string) key",

@@ -1,6 +1,6 @@
-"""One program through both sources, Spark's own and ours: the same rows, batches and offsets for each option.
+"""One program with both sources, Spark's own and ours: the same rows, batches and offsets for each option.
 
-`spark_connector_session` runs it. They take seconds each, so the gate has some of them, and the long run all.
+`spark_connector_session` runs it. Each case takes seconds, so the gate runs some and the long run all.
 """
 
 import json
@@ -83,7 +83,7 @@ MORE_STREAMS: list[dict[str, str]] = [
     {"subscribe": FIRST, "minOffsetsPerTrigger": "1000"},
     {"subscribe": FIRST, "maxOffsetsPerTrigger": "12", "minOffsetsPerTrigger": "9", "maxTriggerDelay": "0s"},
 ]
-# Ours pins a start that moves in a batch of its own, so batches differ; rows and the last offsets do not.
+# Our source pins a moving start in a separate batch, so batches differ, but rows and last offsets do not.
 MOVING_STARTS: list[dict[str, str]] = [
     {"subscribe": FIRST, "startingTimestamp": "1005"},
     {"subscribe": FIRST, "startingOffsets": "latest"},
@@ -129,7 +129,7 @@ class Matrix:
         return self.spark.read.format(source).options(**self.servers, **options).load()
 
     def stream(self, source: str, options: dict[str, str], checkpoint: str) -> dict[int, list[tuple]]:
-        """The rows of each batch of one run to the present end."""
+        """The rows of each batch of one run up to the current end."""
         batches: dict[int, list[tuple]] = {}
 
         def collect(batch: DataFrame, batch_id: int) -> None:
@@ -149,7 +149,7 @@ class Matrix:
         return batches
 
     def kept(self, checkpoint: str) -> list[dict[str, dict[str, int]]]:
-        """The offsets of every batch in a checkpoint, without what stands beside them."""
+        """The offsets of every batch in a checkpoint, without other metadata."""
         log = self.scratch / checkpoint / "offsets"
         found = []
         for name in sorted((p.name for p in log.iterdir() if p.name.isdigit()), key=int):
@@ -168,7 +168,7 @@ differences: list[str] = []
 
 
 def compare(name: str, options: dict[str, str], results: list[object]) -> None:
-    """Take note of a difference; all of them are told in the end."""
+    """Record a difference, for the report at the end."""
     theirs, ours = results
     if theirs != ours:
         differences.append(f"{name} {options}:\n{FORMATS[0]}: {theirs!s:.700}\n{FORMATS[1]}: {ours!s:.700}")
@@ -199,7 +199,7 @@ def fill(servers: str) -> None:
 
 
 def check(spark: SparkSession, servers: str, scratch: Path) -> str:
-    """Go through all cases; what was found."""
+    """Run all cases and return the results."""
     batches, streams = BATCHES, STREAMS
     moving_starts, refused_batches, refused_streams = [], [], []
     if IS_LONG:
@@ -237,7 +237,7 @@ def check(spark: SparkSession, servers: str, scratch: Path) -> str:
 
 
 def take_over(matrix: Matrix) -> None:
-    """A query of Spark's own source goes on with ours, on the same checkpoint."""
+    """Continue a query of Spark's own source with ours, on the same checkpoint."""
     options = {"subscribe": FIRST, "maxOffsetsPerTrigger": "25", "minOffsetsPerTrigger": "20"}
     before = matrix.stream("kafka", options, "taken-over")
     assert [len(rows) for rows in before.values()] == [24], "15 are left, too few for a batch"

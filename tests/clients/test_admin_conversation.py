@@ -1,4 +1,4 @@
-"""Penstock answers the Admin API as Apache Kafka does, word for word."""
+"""Penstock answers the Admin API exactly as Apache Kafka does."""
 
 import os
 from pathlib import Path
@@ -11,7 +11,7 @@ from penstock.testing import Cluster
 
 WHAT_KAFKA_SAYS = Path(__file__).with_name("admin_conversation.txt")
 SHIPPED = {"log.retention.hours": "168"}
-"""What Kafka's shipped server.properties sets, and a node without a file; tests keep records for ever."""
+"""The value in Kafka's shipped server.properties and of a node without a file; tests keep records forever."""
 
 
 def test_penstock_says_what_kafka_says() -> None:
@@ -24,7 +24,7 @@ def test_penstock_says_what_kafka_says() -> None:
 @pytest.mark.kafka
 @pytest.mark.timeout(180)
 def test_kafka_says_so(kafka_libs: Path, tmp_path: Path) -> None:
-    """With PENSTOCK_REWRITE=1 the answers are written down, to be read before they are committed."""
+    """With PENSTOCK_REWRITE=1 the test stores the answers, for review before a commit."""
     script = WHAT_KAFKA_SAYS.read_text()
     with KafkaNode(kafka_libs, tmp_path, config=SHIPPED) as kafka:
         answers = converse(kafka.bootstrap_servers, script, settle_s=0.2)

@@ -1,4 +1,4 @@
-"""Transactions as client libraries make them: commit, abort, offsets with records, fencing of a zombie."""
+"""Transactions of client libraries: commit, abort, offsets with records, fencing of a zombie."""
 
 import asyncio
 import uuid
@@ -34,7 +34,7 @@ def topic(penstock_cluster: Cluster, request: pytest.FixtureRequest) -> str:
 
 
 def check(bootstrap: str, topic: str) -> None:
-    """What the stories below leave behind: `read_committed` sees what was committed, others see all."""
+    """Check the result of the scenarios: `read_committed` sees the committed records, others see all."""
     assert read(bootstrap, topic, "read_committed") == COMMITTED * 2
     assert sorted(read(bootstrap, topic, "read_uncommitted")) == sorted(COMMITTED * 2 + ABORTED)
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": topic})
@@ -176,7 +176,7 @@ def test_aiokafka(penstock_cluster: Cluster, topic: str) -> None:
 @pytest.mark.kafka
 @pytest.mark.timeout(180)
 def test_java_client(kafka_libs: Path, penstock_cluster: Cluster, topic: str) -> None:
-    """Transactions version 2, which only this client speaks so far, and its admin client's view of them."""
+    """Transactions version 2, which only this client supports so far, and its admin client's view of them."""
     story = str(Path(__file__).with_name("Transactions.java"))
     out = run_java(kafka_libs, story, penstock_cluster.bootstrap_servers, topic)
     assert "all as expected" in out

@@ -14,7 +14,7 @@ COUNT = 2000
 
 
 def consume(bootstrap: str, topic: str, count: int, **settings: str | bool) -> list[Message]:
-    """The first records of a topic, by a consumer that was given its partitions."""
+    """The first records of a topic, read by a consumer with assigned partitions."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -40,7 +40,7 @@ def consume(bootstrap: str, topic: str, count: int, **settings: str | bool) -> l
 
 def test_defaults(penstock_cluster: Cluster) -> None:
     bootstrap, topic = penstock_cluster.bootstrap_servers, f"confluent-{uuid.uuid4().hex}"
-    admin = AdminClient({"bootstrap.servers": bootstrap})  # results are lost if it is collected early
+    admin = AdminClient({"bootstrap.servers": bootstrap})  # results are lost if the client is collected early
     admin.create_topics([NewTopic(topic, 3)])[topic].result(60)
     delivered: dict[tuple[int, int], bytes | None] = {}
 

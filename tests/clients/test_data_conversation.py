@@ -1,4 +1,4 @@
-"""Penstock answers on the data plane as Apache Kafka does, field by field."""
+"""Penstock answers data requests as Apache Kafka does, field by field."""
 
 import os
 from pathlib import Path
@@ -22,7 +22,7 @@ def test_penstock_says_what_kafka_says() -> None:
 @pytest.mark.kafka
 @pytest.mark.timeout(180)
 def test_kafka_says_so(kafka_libs: Path, tmp_path: Path) -> None:
-    """With PENSTOCK_REWRITE=1 the answers are written down, to be read before they are committed."""
+    """With PENSTOCK_REWRITE=1 the test stores the answers, for review before a commit."""
     script = WHAT_KAFKA_SAYS.read_text()
     with KafkaNode(kafka_libs, tmp_path) as kafka:
         answers = converse(kafka.bootstrap_servers, script, settle_s=0.25)

@@ -1,4 +1,4 @@
-"""Consumer groups as librdkafka plays them."""
+"""Consumer groups with librdkafka."""
 
 import contextlib
 import threading
@@ -41,7 +41,7 @@ def produce(bootstrap: str, topic: str, count: int, partitions: int = 4) -> None
 
 @dataclass
 class Worker:
-    """A consumer in a thread of its own; remembers what it was given, lost and read."""
+    """A consumer in a thread, which records its assigned and revoked partitions and its reads."""
 
     bootstrap: str
     group_id: str

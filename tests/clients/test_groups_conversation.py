@@ -1,4 +1,4 @@
-"""Penstock holds the same conversation about groups as Apache Kafka, word for word."""
+"""Penstock answers the group requests exactly as Apache Kafka does."""
 
 from pathlib import Path
 
@@ -40,7 +40,7 @@ def test_kafka_takes_penstocks_groups_over(kafka_libs: Path, tmp_path: Path) -> 
 
 
 def assert_groups_are_there(bootstrap: str) -> None:
-    """What the conversation leaves behind: a stable group with a member that goes on, and offsets."""
+    """Check the final state of the conversation: a stable group with an active member, and offsets."""
     talk = Conversation(bootstrap)
     try:
         wire = talk.wire("x")

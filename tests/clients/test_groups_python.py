@@ -1,4 +1,4 @@
-"""Consumer groups as the Python clients play them: kafka-python and aiokafka, with their defaults."""
+"""Consumer groups with the Python clients kafka-python and aiokafka and their default settings."""
 
 import asyncio
 import contextlib

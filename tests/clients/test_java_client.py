@@ -14,7 +14,7 @@ ROUND_TRIP = Path(__file__).with_name("RoundTrip.java")
 
 
 def test_java_client_round_trip(kafka_libs: Path, penstock_cluster: Cluster) -> None:
-    """One start of Java, which takes longest, for all."""
+    """Run all checks in one Java process, because its start takes longest."""
     codecs = ["none", "gzip", "snappy", "lz4", "zstd"]
     topics = f"java-{uuid.uuid4().hex[:6]}"
     out = run_java(kafka_libs, str(ROUND_TRIP), penstock_cluster.bootstrap_servers, topics, "5000", *codecs)

@@ -1,4 +1,4 @@
-"""kcat (Debian's, with a librdkafka of its own) with its default settings."""
+"""kcat (from Debian, with its own librdkafka) with its default settings."""
 
 import shutil
 import subprocess
@@ -25,7 +25,7 @@ def kcat(*arguments: str, stdin: str = "") -> str:
 def test_records_arrive_as_compressed_as_they_were_sent(
     penstock_cluster: Cluster, codec: Codec | None
 ) -> None:
-    """It compresses only if Produce is advertised from version 0 (KAFKA-18659)."""
+    """kcat compresses only if Produce is advertised from version 0 (KAFKA-18659)."""
     bootstrap, topic = penstock_cluster.bootstrap_servers, f"kcat-{uuid.uuid4().hex}"
     lines = "".join(
         f"{number}:a line that repeats itself, a line that repeats itself\n" for number in range(300)

@@ -1,4 +1,4 @@
-"""The table of librdkafka's tests keeps what a run did not try."""
+"""The table of librdkafka's tests keeps the results that a run did not repeat."""
 
 from pathlib import Path
 

@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.longer, pytest.m
 
 @pytest.fixture(scope="module")
 def found(connector_jars: list[Path], tmp_path_factory: pytest.TempPathFactory) -> str:
-    """What the checks of `spark_connector_session` print, on a node of their own."""
+    """The output of the checks of `spark_connector_session`, which have their own node."""
     with Cluster() as node:
         scratch = tmp_path_factory.mktemp("spark-connector")
         arguments = [",".join(map(str, connector_jars)), node.bootstrap_servers, str(scratch)]

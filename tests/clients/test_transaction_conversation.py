@@ -1,4 +1,4 @@
-"""Penstock answers about transactions as Apache Kafka does, step by step; each goes on with the other's."""
+"""Penstock answers transaction requests as Apache Kafka does; each continues the other's transactions."""
 
 import os
 from contextlib import AbstractContextManager
@@ -54,7 +54,7 @@ def test_penstock_says_what_kafka_says() -> None:
 @pytest.mark.kafka
 @pytest.mark.timeout(180)
 def test_kafka_says_so(kafka_libs: Path, tmp_path: Path) -> None:
-    """With PENSTOCK_REWRITE=1 the answers are written down, to be read before they are committed."""
+    """With PENSTOCK_REWRITE=1 the test stores the answers, for review before a commit."""
     script = WHAT_KAFKA_SAYS.read_text()
     with KafkaNode(kafka_libs, tmp_path) as kafka:
         answers = converse(kafka.bootstrap_servers, script)
@@ -67,7 +67,7 @@ def test_kafka_says_so(kafka_libs: Path, tmp_path: Path) -> None:
 def taken_up(
     first: AbstractContextManager[KafkaNode | Cluster], second: AbstractContextManager[KafkaNode | Cluster]
 ) -> str:
-    """What the second node says of transactions that were begun at the first one, on the same data."""
+    """The answers of the second node about transactions that the first one began on the same data."""
     with first as node, Wire(node.bootstrap_servers) as wire:
         player = Player(wire)
         list(player.play(LEFT_OPEN))

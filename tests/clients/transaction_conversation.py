@@ -1,4 +1,4 @@
-"""A small language for transactions: what is asked of a node, and below it, indented, what it answers.
+"""A small language for transactions: a request to a node and, indented below it, the answer.
 
     topic NAME [partitions=N]                         settle TXN     (wait until its markers are written)
     init P TXN [v=N] [timeout=MS] [known] [id=N] [epoch=N]           copy Q P
@@ -10,7 +10,7 @@
     describe TXN ...    list [states=A,B] [pattern=X] [duration=MS]   writers PLACE ...
     coordinator KEY ...               (wait until groups and transactional ids of these names have one)
 
-P and Q are producers: a transactional id with a producer id and epoch, as the last answer told them; `P+1`
+P and Q are producers: a transactional id with the producer id and epoch of the last answer; `P+1`
 and `P-1` are the same with another epoch. A PLACE is TOPIC:PARTITION. Producer ids are called id1, id2, ...
 in the order in which they appear. Times, throttling and coordinator epochs are left out.
 """
@@ -56,14 +56,14 @@ class Producer:
 
 
 def converse(bootstrap_servers: str, script: str) -> str:
-    """Play the commands of a script; the script again, with the answers of this node."""
+    """Play the commands of a script and return it with the answers of this node."""
     with Wire(bootstrap_servers) as wire:
         player = Player(wire)
         return "".join(f"{line}\n" for line in player.play(script))
 
 
 class Player:
-    """One node's answers to a script, or those of several one after the other on the same data."""
+    """The answers to a script of one node, or of several in sequence on the same data."""
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
@@ -71,7 +71,7 @@ class Player:
         self._ids: dict[int, str] = {NO_ID: "-"}
 
     def move_to(self, wire: Wire) -> None:
-        """Go on at another node."""
+        """Continue at another node."""
         self._wire = wire
 
     def play(self, script: str) -> Iterator[str]:
@@ -148,7 +148,7 @@ class Player:
         return [added(response.results_by_topic_v3_and_below)]
 
     def _broker(self, words: list[str], options: dict[str, str]) -> list[str]:
-        """Several transactions at once."""
+        """Send a request with several transactions."""
         transactions = []
         for part in " ".join(words).split(";"):
             name, *places = part.split()
@@ -281,7 +281,7 @@ class Player:
             )
         ]
 
-    # -- looking ---------------------------------------------------------------------------------------
+    # -- describe --------------------------------------------------------------------------------------
 
     def _topic(self, words: list[str], options: dict[str, str]) -> list[str]:
         self._wire.create_topic(words[0], int(options.get("partitions", "1")))
@@ -304,7 +304,7 @@ class Player:
                     )
                 )
             )
-        anyone = m.InitProducerIdRequest(transactional_id=None)  # Kafka has no producer ids at first
+        anyone = m.InitProducerIdRequest(transactional_id=None)  # Kafka has no producer ids at the start
         self._until(lambda: self._wire.ask(anyone, m.InitProducerIdResponse).error_code not in NOT_YET)
         self._until(lambda: all(self._described(word).error_code not in NOT_YET for word in words))
         for word in words:
@@ -366,7 +366,7 @@ class Player:
         return shown
 
     def _read(self, words: list[str], options: dict[str, str]) -> list[str]:
-        """All that a `read_committed` fetch gives: records, markers, what is said to be aborted."""
+        """The contents of a `read_committed` fetch: records, markers and aborted transactions."""
         topic, partition = place_of(words[0])
         request = fetch_request(topic, {partition: 0}, isolation_level=READ_COMMITTED)
         data = self._wire.ask(request, m.FetchResponse, 12).responses[0].partitions[0]

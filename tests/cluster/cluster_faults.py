@@ -1,5 +1,7 @@
-"""What the tests of faults share: PENSTOCK_CLUSTER_FAULTS is how many faults each makes; without it none of
-them runs. PENSTOCK_SEED repeats a run's dice (not its timing).
+"""Helpers for the tests of cluster faults.
+
+PENSTOCK_CLUSTER_FAULTS is the number of faults in each test; without it none of them runs. PENSTOCK_SEED
+repeats the random choices of a run, but not its timing.
 """
 
 import os
@@ -54,8 +56,10 @@ def client(cluster: SeveralNodes) -> Iterator[Client]:
 
 
 def until_whole(cluster: SeveralNodes) -> None:
-    """Every replica in sync, every broker there, before the next fault: more than one at a time is another
-    test."""
+    """Wait until every replica is in sync and every broker is running.
+
+    Tests call it before the next fault, because they cover one fault at a time.
+    """
     deadline = time.monotonic() + WHOLE_WITHIN_S
     with client(cluster) as asking:
         while True:

@@ -1,4 +1,4 @@
-"""Load on a cluster by concurrent real clients, and what they were told, for the checker of tests/model."""
+"""Load by concurrent real clients, and a history of their results for the checker in tests/model."""
 
 import sys
 import time
@@ -29,13 +29,13 @@ from java_load import JavaClients
 
 READ_TIMEOUT_S = 90
 GOES_ON_WITHIN_S = 40
-"""With timeouts made short, new leaders are there within seconds. Clients look for them in their own time."""
+"""With shortened timeouts a new leader is elected within seconds, but clients take longer to find it."""
 JAVAS = PARTITIONS - 1
-"""The partition that a Java client moves."""
+"""The partition whose values a Java client transforms."""
 
 
 class Load:
-    """Clients at work on topics of their own: writers, transactions and readers, librdkafka's and Java's."""
+    """Running clients on topics of their own: writers, transactions and readers, of librdkafka and Java."""
 
     def __init__(self, bootstrap_servers: str, seed: int, libs: Path) -> None:
         self._history = History()
@@ -49,7 +49,7 @@ class Load:
         self._processes += self._java.processes
 
     def goes_on(self, within_s: float = GOES_ON_WITHIN_S) -> None:
-        """Wait until each client has succeeded in something that it has told of after this moment."""
+        """Wait until each client has reported an operation that succeeded after this moment."""
         before = len(self._history.operations)
         deadline = time.monotonic() + within_s
         waiting = set(self._processes)
@@ -61,7 +61,7 @@ class Load:
             time.sleep(0.05)
 
     def finish(self) -> History:
-        """Writers first: the others end when nothing is left for them."""
+        """Stop the writers first; the other clients end once they have processed everything."""
         for writer in self._writers:
             writer.finish()
         self._java.finish_writing()
@@ -77,9 +77,9 @@ class Load:
 def under_load(
     bootstrap_servers: str, replication_factor: int, seed: int, libs: Path, disturb: Callable[[Load], None]
 ) -> None:
-    """Writers, transactions and readers at work while `disturb` runs; then all is read, and judged.
+    """Run writers, transactions and readers during `disturb`, then read and check everything.
 
-    What was acknowledged is there once, in order, and nothing else is; each value was moved once.
+    Every acknowledged record must be there once, in order, and no other; each value must be transformed once.
     """
     config = {"min.insync.replicas": str(replication_factor // 2 + 1)}
     topics = [NewTopic(name, PARTITIONS, replication_factor, config=config) for name in (INPUT, OUTPUT)]
@@ -101,7 +101,7 @@ def make_topics(bootstrap_servers: str, topics: list[NewTopic]) -> None:
         try:
             future.result(30)
         except KafkaException as error:
-            # A broker asks again where the controller changes under its request: it may have been done.
+            # A broker retries if the controller changes during its request, which may have succeeded.
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise
 

@@ -1,4 +1,4 @@
-"""Topics as a client that is not ours makes and reads them."""
+"""Topics, created and read by a client that is not ours."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def make_topics(servers: str, partitions: int, *names: str) -> None:
 
 
 def committed_records(servers: str, topic: str) -> list[tuple[str, str]]:
-    """Keys and values of what readers of committed records see, by partition."""
+    """The keys and values that a `read_committed` reader sees, by partition."""
     settings = {"bootstrap.servers": servers, "group.id": "reader", "isolation.level": "read_committed"}
     consumer = Consumer(settings | TO_THE_END)
     found = []

@@ -1,8 +1,9 @@
-"""The streams application that test_kill_exactly_once kills: two tables, the second by way of a repartition
-topic, so that it reads with the next batch what this one has written.
+"""The streams application that test_kill_exactly_once kills.
 
-Outputs are those of the shape `stateful` (`exactly_once_query`), and the sum by parity of how many records of
-each key there were.
+It has two tables. The second reads from a repartition topic, in the next batch, what the first one wrote.
+
+Its outputs are those of the shape `stateful` (`exactly_once_query`), and the sums by parity of the number of
+records of each key.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def killed_app() -> App:
 
 
 def count_of(numbered: str) -> int:
-    """How many records there have been with this one."""
+    """The number of records including this one."""
     return int(numbered.split()[2]) + 1 if numbered else 0
 
 

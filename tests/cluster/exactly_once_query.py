@@ -1,16 +1,16 @@
-"""The queries that test_kill_exactly_once kills: to two topics, in one transaction a batch.
+"""The queries that test_kill_exactly_once kills; they write to two topics in one transaction per batch.
 
     python -c "import exactly_once_query; exactly_once_query.main()" SERVERS CHECKPOINT CONTROL MASTER SHAPE
 
 Records are "key number". In the shape `stateful` they are shuffled, and each comes out as "key number count",
-where `count` is how many of the key came before, by the state: an output is right if number and count agree
-and rise by one. In the shape `map` there is no shuffle, and each comes out as "key number offset". In the
-shape `streams` an application of `penstock.streams` runs instead (`exactly_once_app`). A query that fails is
-started again, in the same process. What happens is told on standard output, a line each.
+where `count` is the number of earlier records of the key according to the state. An output is right if number
+and count agree and rise by one. In the shape `map` there is no shuffle, and each comes out as "key number
+offset". In the shape `streams` an application of `penstock.streams` runs instead (`exactly_once_app`). A
+query that fails is restarted in the same process. Each event is reported on a line of standard output.
 
-In the directory CONTROL a file `strike` asks the next task that is about to stage for its death, or the test
-for another's; the task answers with its process id in `struck`. `stay-down` tells the driver not to start
-again. Batches that are settled get a line in `outcomes`: "batch outcome".
+A file `strike` in the directory CONTROL makes the next task that is about to stage kill its executor, or lets
+the test kill another process; the task writes its process id to `struck`. A file `stay-down` keeps the driver
+from restarting. Each settled batch adds a line "batch outcome" to `outcomes`.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ TOPICS: Final = ("out-a", "out-b")
 GROUP: Final = "killed-query"
 SINK_CLIENT: Final = "sink"
 TRANSACTION_TIMEOUT_MS: Final = 12_000
-#: In the environment: how long the query's clients try, in ms.
 PATIENCE: Final = "PENSTOCK_TEST_PATIENCE_MS"
-#: In the environment: CONTROL, for the processes that Spark starts.
+"""The environment variable for the timeout of the query's clients, in ms."""
 CONTROL: Final = "PENSTOCK_TEST_CONTROL"
-#: Set in the environment: the sink does not look whether a batch has been published.
+"""The environment variable that passes CONTROL to the processes that Spark starts."""
 NO_MARKER_CHECK: Final = "PENSTOCK_TEST_NO_MARKER_CHECK"
+"""If this environment variable is set, the sink does not check whether a batch was already published."""
 
 SETTINGS: Final = {
     "spark.driver.host": "127.0.0.1",
@@ -76,7 +76,7 @@ SETTINGS: Final = {
 
 
 class TellingPublisher(Publisher):
-    """Says how each batch was settled."""
+    """A publisher that reports how each batch was settled."""
 
     def publish(self, batch: Publication) -> Outcome:
         outcome = super().publish(batch)
@@ -91,7 +91,7 @@ class ForgetfulPublisher(TellingPublisher):
 
 
 class Watched(ExactlyOnceStreamWriter):
-    """Small reports are files as well, so that some tasks stage and others don't."""
+    """A writer with a low limit for inline reports, so that some tasks stage and others don't."""
 
     inline_bytes = 2_000
     publisher_type = ForgetfulPublisher if NO_MARKER_CHECK in os.environ else TellingPublisher
@@ -167,7 +167,7 @@ def mapped(rows: DataFrame) -> DataFrame:
 
 
 def in_danger(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """What a task has computed and is about to stage."""
+    """Pass the rows on, with a chance to be killed before the task stages them."""
     for batch in batches:
         hesitate()
         strike_if_asked(Path(os.environ[CONTROL]))
@@ -175,7 +175,7 @@ def in_danger(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def hesitate() -> None:
-    """Now and then a first attempt is slow, so that Spark sends another one after it."""
+    """Delay some first attempts, so that Spark starts a speculative copy."""
     context = TaskContext.get()
     assert context is not None
     if context.attemptNumber() == 0 and random.random() < 0.02:
@@ -183,7 +183,7 @@ def hesitate() -> None:
 
 
 def strike_if_asked(control: Path) -> None:
-    """One task finds the file: it kills its executor, or lets the test kill somebody else, or stop it."""
+    """The task that finds the file kills its executor, or lets the test kill another process or stop it."""
     strike = control / "strike"
     try:
         victim = strike.read_text()
@@ -206,7 +206,7 @@ def executor_of(pid: int) -> int:
 
 
 def executor_options() -> str:
-    """What lets them start fast: they log nothing, and use the class data of drivers once these have any."""
+    """Options for a fast start of executors: no logging, and the drivers' class data archive if it exists."""
     log4j = Path(penstock.spark.__file__).with_name("log4j2.properties").as_uri()
     options = ["-XX:+UseSerialGC", f"-Dlog4j2.configurationFile={log4j}", "-Dpenstock.log.level=off"]
     shared = class_data_options(find_java(), Path(pyspark.__file__).parent)

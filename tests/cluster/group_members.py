@@ -1,4 +1,4 @@
-"""Members of a consumer group by three clients, in threads of their own, with static membership (KIP-345).
+"""Members of a consumer group with three client libraries, in threads, with static membership (KIP-345).
 
 confluent-kafka and kafka-python have the cooperative assignor (KIP-429); aiokafka has none, and is sticky.
 """
@@ -21,7 +21,7 @@ DISCONNECTED = (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN)
 
 
 class Member(threading.Thread):
-    """Polls all the time; what it has read, what it owns, and how often partitions came or went."""
+    """A member that polls continuously and records its reads, its partitions and the number of changes."""
 
     is_cooperative: ClassVar[bool] = True
 
@@ -48,7 +48,7 @@ class Member(threading.Thread):
             raise
 
     def work(self) -> None:
-        """Until it shall stop; then close, which commits. A static member does not leave by that."""
+        """Poll until `finish`, then close, which commits. A static member stays in the group by that."""
         raise NotImplementedError
 
     def came(self, partitions: set[int]) -> None:
@@ -130,7 +130,7 @@ class KafkaPythonMember(Member):
 
 
 class AioKafkaMember(Member):
-    is_cooperative = False  # nor does an instance that came back remember what it had
+    is_cooperative = False  # a restarted instance does not remember its partitions either
 
     def work(self) -> None:
         asyncio.run(self._work())

@@ -1,4 +1,4 @@
-"""LoadClients.java at work on a cluster: its operations go into a history as it tells of them."""
+"""LoadClients.java running on a cluster; the operations that it reports are added to a history."""
 
 import subprocess
 import sys
@@ -35,7 +35,7 @@ class JavaClients:
         self._reader.start()
 
     def finish_writing(self) -> None:
-        """Once this returns, its writer has said what became of all it sent."""
+        """Stop the writer and return once it has reported the results of all its sends."""
         assert self._process.stdin is not None
         self._process.stdin.write(b"\n")
         self._process.stdin.flush()
@@ -68,7 +68,7 @@ class JavaClients:
 
 
 def operation(words: list[str]) -> Operation:
-    """Of a line, as LoadClients.java describes it."""
+    """Parse a line in the format that LoadClients.java describes."""
     process, outcome, transactional, *rest = words
     steps: list[Send | Poll] = []
     for kind, topic, number, detail, found in zip(*(rest[at::5] for at in range(5)), strict=True):

@@ -1,4 +1,4 @@
-"""The lines that test_kill_exactly_once writes to PENSTOCK_SINK_REPORT, as the table of docs/exactly-once.md.
+"""Format the lines in PENSTOCK_SINK_REPORT of test_kill_exactly_once as the table in docs/exactly-once.md.
 
 python tests/cluster/kill_report.py FILE
 """

@@ -1,7 +1,7 @@
-"""What a cluster lives through before and between changes of the node under it.
+"""A sequence of operations on a cluster before and between changes of its node.
 
-Told to either kind of node through real clients, so that what is on disk afterwards has everything in it:
-every codec, headers, many segments, transactions, deletions, dynamic configs, consumer groups.
+Real clients run it on either kind of node, so that the disk afterwards contains every feature: every codec,
+headers, many segments, transactions, deletions, dynamic configs, consumer groups.
 """
 
 import random
@@ -25,7 +25,7 @@ SEGMENTS = {"internal.segment.bytes": "4000", "index.interval.bytes": "500", "re
 GROUPS = ("readers", "by hand", "of the new protocol", "of transactions")
 TRANSACTIONAL_IDS = ("of the first protocol", "of version 2")
 TIMESTAMPS = (START_MS, START_MS + 1_050, START_MS + 3_333, START_MS + 10**9)
-"""Worth searching for: some records are older than others before them."""
+"""Timestamps for lookups; some records are older than earlier ones."""
 TIMEOUT_S = 60
 
 
@@ -43,7 +43,10 @@ class IdempotentWriter:
             self.producer_id, self.epoch = found.producer_id, found.producer_epoch
 
     def write(self, bootstrap: str, count: int) -> None:
-        """Records one by one, after the last one again, answered as it was, and one beyond a gap, refused."""
+        """Write records one by one.
+
+        First repeat the last one, which gets the same answer, and try one after a gap, which is rejected.
+        """
         with Wire(bootstrap) as wire:
             if self.sequence:
                 again = self._produce(wire, self.sequence - 1)
@@ -80,7 +83,7 @@ class TransactionalWriter:
             self._write(2)
 
     def go_on(self, bootstrap: str, *, commits: bool) -> None:
-        """End the transaction that the last node has left, and make more."""
+        """End the transaction that the previous node left open, and run more."""
         with Wire(bootstrap) as wire:
             self._producer.wire = wire
             wait_until(lambda: self._producer.write(self.topic, b"found open") is ErrorCode.NONE)
@@ -159,7 +162,7 @@ class Story:
         ]
 
     def go_on(self, bootstrap: str) -> None:
-        """Everything once more on another node, on top of what is there."""
+        """Repeat everything on another node, on top of the existing data."""
         self._chapter += 1
         assert self.idempotent is not None
         admin = AdminClient({"bootstrap.servers": bootstrap})
@@ -212,7 +215,7 @@ class Story:
         assert not failed, (topic, partition, failed[0])
 
     def _transact(self, bootstrap: str) -> None:
-        """One transaction aborted between two that are committed."""
+        """Run one aborted transaction between two committed ones."""
         producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": "writer"})
         producer.init_transactions(TIMEOUT_S)
         for commits in (True, False, True):
@@ -263,7 +266,7 @@ def set_configs(bootstrap: str, kind: int, name: str, configs: dict[str, str]) -
 
 
 def consume(bootstrap: str, group: str, topic: str, count: int, protocol: str = "classic") -> None:
-    """As a member of a consumer group, from where the group is, and commit."""
+    """Read as a member of a consumer group, from its committed offsets, and commit."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -286,7 +289,7 @@ def consume(bootstrap: str, group: str, topic: str, count: int, protocol: str = 
 
 
 def commit(bootstrap: str, group: str, offsets: dict[tuple[str, int], int]) -> None:
-    """As a client that assigns partitions to itself."""
+    """Commit offsets as a client that assigns partitions to itself."""
     request = m.OffsetCommitRequest(
         group_id=group,
         topics=[

@@ -1,7 +1,7 @@
-"""Everything a node says about its data, asked over the wire, so that two nodes can be compared.
+"""A node's answers to all requests about its data, so that two nodes can be compared.
 
-What may differ between two nodes on the same directory is left out: addresses, and leader epochs, which go
-up with every start.
+It leaves out values that may differ between two nodes on the same directory: addresses, and leader epochs,
+which increase with every start.
 """
 
 import time
@@ -36,14 +36,14 @@ class PartitionView:
     replicas: list[int]
     isr: list[int]
     offsets: dict[int, tuple[int, int, int]]
-    """By what was asked for, a timestamp or one of the special ones: timestamp, offset, leader epoch."""
+    """The timestamp, offset and leader epoch for each requested timestamp, special ones included."""
     batches: bytes
-    """All that a `read_committed` consumer gets, as it gets it: whole batches, with offsets and checksums."""
+    """The complete batches that a `read_committed` consumer gets, unchanged, with offsets and checksums."""
     last_stable_offset: int
     aborted: set[tuple[int, int]]
-    """Aborted transactions: producer id, first offset."""
+    """The aborted transactions: producer id and first offset."""
     producers: set[tuple[int, ...]]
-    """Of each: id, epoch, last sequence, last timestamp, coordinator epoch, where its transaction began."""
+    """For each producer: id, epoch, last sequence and timestamp, coordinator epoch, transaction start."""
 
     @property
     def records(self) -> list[Record]:
@@ -62,17 +62,17 @@ class NodeView:
     cluster_id: str | None
     topics: dict[str, TopicView]
     broker_configs: dict[str, dict[str, str | None]]
-    """Of broker 1, and under "" of all brokers."""
+    """The configs of broker 1, and under "" those of all brokers."""
     committed: dict[str, dict[tuple[str, int], tuple[int, int, str | None]]]
-    """Per group and partition: offset, leader epoch, metadata."""
+    """The offset, leader epoch and metadata by group and partition."""
     groups: dict[str, str]
-    """Their states."""
+    """The states of groups."""
     transactions: dict[str, tuple[object, ...]]
-    """By transactional id: state, producer id and epoch, timeout, beginning, partitions."""
+    """The state, producer id and epoch, timeout, start and partitions by transactional id."""
 
 
 def differences(found: object, before: object, where: str = "") -> list[str]:
-    """The places in which two views differ, said shortly."""
+    """Short descriptions of the places in which two views differ."""
     if is_dataclass(before) and type(found) is type(before):
         found, before = vars(found), vars(before)
     if isinstance(found, dict) and isinstance(before, dict):
@@ -85,7 +85,7 @@ def differences(found: object, before: object, where: str = "") -> list[str]:
 
 
 def view_of(bootstrap: str, timestamps: Iterable[int] = (), groups: Iterable[str] = ()) -> NodeView:
-    """Ask a node for all it has but the content of internal topics; offsets of the `timestamps` too."""
+    """Query all data of a node except the content of internal topics, and the offsets of `timestamps`."""
     with Wire(bootstrap) as wire:
         metadata = wire.ask(m.MetadataRequest(topics=None), m.MetadataResponse, 12)
         names = [topic.name or "" for topic in metadata.topics]
@@ -143,7 +143,7 @@ def _offset(wire: Wire, topic: str, partition: int, timestamp: int) -> tuple[int
     )
     found = wire.ask(request, m.ListOffsetsResponse, 7).topics[0].partitions[0]
     assert found.error_code == 0, (topic, partition, ErrorCode(found.error_code))
-    # the end of a log, which may be its beginning, is in the epoch of this start
+    # the end of a log, which may be its start as well, is in the epoch of this run
     epoch = -1 if timestamp in (EARLIEST, LATEST) else found.leader_epoch
     return found.timestamp, found.offset, epoch
 
@@ -184,7 +184,7 @@ def _producers(wire: Wire, topic: str, partition: int) -> set[tuple[int, ...]]:
 
 
 def _transactions(wire: Wire) -> dict[str, tuple[object, ...]]:
-    """Once the coordinators have loaded them."""
+    """The transactions, once the coordinators have loaded them."""
     deadline = time.monotonic() + LOADING_TIMEOUT_S
     while True:
         listed = wire.ask(m.ListTransactionsRequest(), m.ListTransactionsResponse, 1)
@@ -237,7 +237,7 @@ def _groups(wire: Wire) -> dict[str, str]:
 
 
 def _committed(wire: Wire, group: str) -> dict[tuple[str, int], tuple[int, int, str | None]]:
-    """Once the coordinator has loaded the group."""
+    """The committed offsets, once the coordinator has loaded the group."""
     asked = m.OffsetFetchRequest.OffsetFetchRequestGroup(group_id=group, topics=None)
     request = m.OffsetFetchRequest(groups=[asked])
     deadline = time.monotonic() + LOADING_TIMEOUT_S

@@ -1,4 +1,4 @@
-"""A network of its own for a test, where the machine allows one."""
+"""A network namespace for a test, if the machine allows it."""
 
 import os
 import shutil
@@ -11,7 +11,7 @@ IN_OWN_NETWORK = (
     *("env", "PENSTOCK_OWN_NETWORK=1", "unshare", "--net", "--map-root-user"),
     *("sh", "-c", 'ip link set lo up && exec "$@"', "sh"),
 )
-"""The words before a command: it has a loopback interface that nobody else uses, and may add others."""
+"""The command prefix for a private network: a loopback interface of its own, and the right to add others."""
 
 HAS_OWN_NETWORK = "PENSTOCK_OWN_NETWORK" in os.environ
 
@@ -23,7 +23,7 @@ def is_possible() -> bool:
 
 
 def run_again_in_own_network(test: pytest.Item) -> None:
-    """Run a test in a process that has one, or skip it."""
+    """Run a test in a process with a network of its own, or skip it."""
     if not is_possible():
         pytest.skip("this machine gives a test no network of its own (unshare --net, ip)")
     words = [

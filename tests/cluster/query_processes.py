@@ -1,4 +1,4 @@
-"""A Spark driver as a process with all that belongs to it: its Java process, Python workers, executors."""
+"""A Spark driver process with its Java process, Python workers and executors."""
 
 from __future__ import annotations
 
@@ -39,10 +39,9 @@ def processes() -> list[Process]:
 
 
 class Driver:
-    """One process of `exactly_once_query`, and everything it starts: they share a session of their own.
+    """One process of `exactly_once_query` and all processes it starts, which share a session.
 
-    Its executors on a standalone cluster are started by the cluster's workers, and are known by the id of the
-    application.
+    On a standalone cluster, workers of the cluster start the executors; the application's id identifies them.
     """
 
     def __init__(
@@ -91,14 +90,14 @@ class Driver:
             self.said.append(line.decode().rstrip())
 
     def outcomes(self) -> list[str]:
-        """Of the batches that its sink has settled, in order."""
+        """The outcomes of the batches that the sink has settled, in order."""
         try:
             return [line.split()[1] for line in (self.control / "outcomes").read_text().splitlines()]
         except FileNotFoundError:
             return []
 
     def count(self, word: str) -> int:
-        """How often it has said so."""
+        """The number of times the driver printed this line."""
         return sum(line.startswith(word) for line in list(self.said))
 
     def wait_for(self, word: str, times: int = 1, within_s: float = START_TIMEOUT_S) -> None:
@@ -119,7 +118,7 @@ class Driver:
         return java
 
     def kill_all(self) -> None:
-        """SIGKILL to everything at once; again, for what was being started meanwhile."""
+        """Send SIGKILL to all processes at once, and again to those that started meanwhile."""
         while members := self._members():
             for member in members:
                 with contextlib.suppress(ProcessLookupError):
@@ -129,11 +128,11 @@ class Driver:
         self._process.wait()
 
     def kill_java(self) -> None:
-        """The driver's Java process alone: its Python workers may finish what they are doing."""
+        """Kill only the driver's Java process; its Python workers may finish their work."""
         os.kill(self._java(), signal.SIGKILL)
 
     def kill_executor(self) -> None:
-        """One of them."""
+        """Kill one of the executors."""
         [said] = [line for line in list(self.said) if line.startswith("application")]
         mark = f"--app-id {said.split()[1]} "
         for executor in [p for p in processes() if mark in p.command and "ExecutorBackend" in p.command][:1]:
@@ -141,7 +140,7 @@ class Driver:
                 os.kill(executor.pid, signal.SIGKILL)
 
     def kill_workers(self) -> None:
-        """The Python processes of the driver, which plan and commit."""
+        """Kill the Python processes of the driver, which plan and commit."""
         members = self._members()
         java = self._java()
         daemons = {p.pid for p in members if p.parent == java and "pyspark.daemon" in p.command}
@@ -151,7 +150,7 @@ class Driver:
                     os.kill(member.pid, signal.SIGKILL)
 
     def stop_all(self) -> None:
-        """SIGSTOP."""
+        """Send SIGSTOP to all processes."""
         for member in self._members():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(member.pid, signal.SIGSTOP)

@@ -1,4 +1,4 @@
-"""What a killed node left at the end of a partition, read with nothing of the storage engine's own code."""
+"""The end of a partition after a kill, read without the storage engine's code."""
 
 import struct
 from pathlib import Path
@@ -11,8 +11,8 @@ INDEX_ENTRY = struct.Struct(">ii")  # relative offset, position
 class Tail(NamedTuple):
     """The end of a partition's last segment, in bytes."""
 
-    whole: int  # up to the end of the last whole batch
-    torn: int  # after it: the beginning of a batch
+    whole: int  # the size up to the end of the last whole batch
+    torn: int  # the size of the partial batch after it
     last_batch: int  # where the last whole batch begins
     indexed: int  # the position in the last index entry
 

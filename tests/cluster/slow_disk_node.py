@@ -1,7 +1,7 @@
-"""`slow_disk_node.py ARGS` is `penstock.cli.child ARGS` where the disk is as slow as a file says.
+"""`slow_disk_node.py ARGS` runs `penstock.cli.child ARGS` with a disk that is as slow as a file demands.
 
-PENSTOCK_TEST_DISK names the file. It holds two numbers, the seconds that each write and each sync take
-longer. What it holds at the moment counts; without it the disk is as fast as it is.
+PENSTOCK_TEST_DISK names the file. It contains two numbers: the seconds by which each write and each sync are
+delayed. Every call reads it again; without the file nothing is delayed.
 """
 
 import os
@@ -18,13 +18,13 @@ CONTROL = Path(os.environ["PENSTOCK_TEST_DISK"])
 def delays_s() -> tuple[float, float]:
     try:
         write_s, sync_s = CONTROL.read_text().split()
-    except (FileNotFoundError, ValueError):  # there is none, or it is just being written
+    except (FileNotFoundError, ValueError):  # the file does not exist or is being written
         return 0.0, 0.0
     return float(write_s), float(sync_s)
 
 
 class SlowFiles(FileSystem):
-    """Whoever writes or syncs waits, as for a disk with a long queue: the event loop too where it does."""
+    """Files whose writes and syncs block the caller, even the event loop, like a disk with a long queue."""
 
     def pwrite(self, fd: int, data: bytes | bytearray | memoryview, position: int, /) -> int:
         time.sleep(delays_s()[0])

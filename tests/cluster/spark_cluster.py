@@ -1,7 +1,7 @@
-"""A Spark standalone cluster of real processes: a master, and workers that look like hosts of their own.
+"""A Spark standalone cluster of real processes: a master, and workers that appear to be separate hosts.
 
-Each worker has an address in 127.0.0.0/8, because Spark sends the speculative copy of a task only to another
-host: on executors that share one, speculation does nothing.
+Each worker has its own address in 127.0.0.0/8, because Spark starts the speculative copy of a task only on
+another host.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ from penstock.spark.java import find_java, launch_home
 
 MASTER_HOST = "127.0.0.1"
 WORKER_HOSTS = ("127.0.0.2", "127.0.0.3")
-#: For two applications at a time: one that stands still, and its successor.
 WORKER_CORES = 2
+"""Enough for two applications at a time: a stopped one and its successor."""
+
 START_TIMEOUT_S = 60
 EXECUTOR = "CoarseGrainedExecutorBackend"
 DAEMON_JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Dspark.ui.enabled=false"
@@ -61,7 +62,7 @@ class SparkCluster:
         self.close()
 
     def close(self) -> None:
-        """Workers first: a worker that ends takes its executors with it."""
+        """Stop the workers first, because a worker stops its executors."""
         for process in reversed(self._processes):
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGTERM)
@@ -73,13 +74,13 @@ class SparkCluster:
                 process.wait()
 
     def add_worker(self, host: str) -> None:
-        """It registers by itself, in a second or two. Its work lies in `work-<host>` of the directory."""
+        """Start a worker, which registers within two seconds and works in `work-<host>` of the directory."""
         words = ["--host", host, "--port", "0", "--webui-port", "0", "--cores", str(WORKER_CORES)]
         words += ["--memory", "4g", "--work-dir", str(self._directory / f"work-{host}"), self.master]
         self._workers[host] = self._start(host, "worker.Worker", *words)
 
     def kill_worker(self, host: str) -> None:
-        """SIGKILL to it and to all that it has started at once, as if its machine were gone."""
+        """Send SIGKILL to the worker and all its processes at once, as if its machine had failed."""
         worker = self._workers.pop(host)
         while members := [p.pid for p in processes() if p.session == worker.pid]:
             for pid in members:
@@ -90,7 +91,7 @@ class SparkCluster:
         worker.wait()
 
     def kill_executors(self, host: str) -> int:
-        """SIGKILL to the executors of a worker, which lives on; how many there were."""
+        """Send SIGKILL to the executors of a running worker and return their number."""
         session = self._workers[host].pid
         found = [p.pid for p in processes() if p.session == session and EXECUTOR in p.command]
         for pid in found:
@@ -108,7 +109,7 @@ class SparkCluster:
             "SPARK_SCALA_VERSION": "2.13",
             "SPARK_DAEMON_JAVA_OPTS": DAEMON_JAVA,
             "SPARK_DAEMON_MEMORY": "256m",
-            # Executors may be killed as often as a test likes.
+            # Tests may kill any number of executors.
             "SPARK_MASTER_OPTS": "-Dspark.deploy.maxExecutorRetries=-1",
         }
         with (self._directory / f"{name}.log").open("ab") as log:
@@ -124,7 +125,7 @@ class SparkCluster:
         return process
 
     def _await(self, name: str, pattern: str) -> str:
-        """What the process has logged, by the pattern's group."""
+        """Wait for a log line that matches the pattern and return the pattern's group."""
         file = self._directory / f"{name}.log"
         deadline = time.monotonic() + START_TIMEOUT_S
         while (found := re.search(pattern, file.read_text(errors="replace"))) is None:

@@ -1,8 +1,8 @@
-"""A query and a streams application over the same topic, until all is read, on whatever Spark is imported.
+"""Run a query and a streams application over one topic to its end, on the imported version of Spark.
 
     python spark_version_query.py SERVERS DIRECTORY
 
-Prints Spark's version. Checkpoints lie in the directory.
+It prints Spark's version. The directory contains the checkpoints.
 """
 
 from __future__ import annotations

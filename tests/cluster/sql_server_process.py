@@ -1,4 +1,4 @@
-"""A SQL server as a process, with its JVM and Python workers, that is killed and started again."""
+"""A SQL server process with its JVM and Python workers, which tests kill and restart."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STOP_TIMEOUT_S = 60
 
 
 class SqlServerProcess:
-    """`penstock sql server`. ``scratch`` keeps its checkpoint and what all of its processes print."""
+    """A process of `penstock sql server`. ``scratch`` contains its checkpoint and all output."""
 
     def __init__(self, servers: str, scratch: Path) -> None:
         self.checkpoint = scratch / "checkpoint"
@@ -32,7 +32,7 @@ class SqlServerProcess:
         self.starts = 0
 
     def start(self) -> None:
-        """Return at once: it goes on where the last process was."""
+        """Start the server without waiting; it continues where the last process stopped."""
         self._port_file.unlink(missing_ok=True)
         self.starts += 1
         words = ["sql", "server", "--bootstrap", self._servers, "--listen", "127.0.0.1:0"]
@@ -60,7 +60,7 @@ class SqlServerProcess:
             time.sleep(0.05)
 
     def kill(self) -> None:
-        """SIGKILL to the server, its JVM and its workers; again, for what was being started meanwhile."""
+        """Send SIGKILL to the server, its JVM and workers, and again to processes that started meanwhile."""
         process, self._process = self._process, None
         if process is None:
             return
@@ -74,7 +74,7 @@ class SqlServerProcess:
         process.wait()
 
     def stop(self) -> None:
-        """In good order."""
+        """Stop the server cleanly."""
         process = self._process
         assert process is not None
         process.terminate()
@@ -84,7 +84,7 @@ class SqlServerProcess:
             self.kill()
 
     def run(self, text: str, **properties: str) -> list[dict[str, Any]]:
-        """Entities of statements."""
+        """Run statements and return their entities."""
         named = {name.replace("_", "."): value for name, value in properties.items()}
         found: list[dict[str, Any]] = json.loads(
             self._post("/ksql", {"ksql": text, "streamsProperties": named})
@@ -92,7 +92,7 @@ class SqlServerProcess:
         return found
 
     def rows(self, text: str) -> list[list[Any]]:
-        """Of a query that ends."""
+        """Run a query that ends and return its rows."""
         answer = self._post("/query-stream", {"sql": text})
         return [json.loads(line) for line in answer.splitlines()[1:]]
 
@@ -113,7 +113,7 @@ class SqlServerProcess:
 
 
 def _sessions_below(pid: int) -> set[int]:
-    """Of a process and those it has started: the JVM has one of its own."""
+    """The sessions of a process and its children; the JVM has a session of its own."""
     there = processes()
     return {each.session for each in _below(pid, there)} | {pid}
 

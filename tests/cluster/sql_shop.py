@@ -1,8 +1,8 @@
-"""A shop whose statements of SQL go on: what is written to its topics, and what has to come of it.
+"""A shop with continuous SQL queries: the records of its topics and the expected outputs.
 
-`Uninterrupted` runs each query by itself, over all records at once; the server's outputs are compared with
-that. Some outputs depend on how records of several topics and partitions meet, and are compared as far as
-they don't.
+`Uninterrupted` runs each query separately over all records at once, for comparison with the server's outputs.
+Some outputs depend on how records of several topics and partitions interleave; their other properties are
+compared.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ PARTITIONS: Final = 2
 CUSTOMERS: Final = 40
 _ITEMS: Final = ("anchor", "bolt", "cable", "drill", "eyelet")
 _TAGS: Final = ("blue", "heavy", "new", "small")
-#: Of event time, between one record and the next; some come late by up to the second one.
 _STEP_MS: Final = 25
+"""The event time between one record and the next."""
 _LATE_MS_MAX: Final = 4_000
+"""The maximum lateness of a record."""
 _BEGIN_MS: Final = 1_700_000_000_000
 
 INPUTS: Final = ("orders", "payments", "customers", "accounts", "addresses")
@@ -84,7 +85,7 @@ class Row(NamedTuple):
 
 
 class Shop:
-    """Makes the records of a seed, those of each partition always in the same order."""
+    """The generator of the records of a seed; each partition always gets the same order."""
 
     def __init__(self, rng: random.Random) -> None:
         self._rng = rng
@@ -92,10 +93,10 @@ class Shop:
         self._orders: Counter[int] = Counter()
         self._payments = 0
         self.rows: list[Row] = []
-        """All so far."""
+        """All records so far."""
 
     def open(self) -> list[Row]:
-        """What is there before the statements, and older: so no order comes before its customer."""
+        """Write the records from before the statements, which are older: no order precedes its customer."""
         return self._kept(
             [self._row("customers", n, 2 * _LATE_MS_MAX, NAME=f"customer {n}") for n in range(CUSTOMERS)]
         )
@@ -104,7 +105,7 @@ class Shop:
         return self._kept([self._next() for _ in range(count)])
 
     def close(self) -> list[Row]:
-        """What ends the windows that are still open."""
+        """Write the records that close the open windows."""
         self._now_ms += 600_000
         return self._kept([self._order(n) for n in range(CUSTOMERS)])
 
@@ -129,7 +130,7 @@ class Shop:
                 return self._row("addresses", customer, CITY=f"city {rng.randrange(100)}")
 
     def _order(self, customer: int) -> Row:
-        """Numbers of a customer's orders go up by one, from 1."""
+        """An order; each customer's orders are numbered from 1."""
         rng = self._rng
         self._orders[customer] += 1
         late_ms = rng.randrange(_LATE_MS_MAX) if rng.random() < 0.2 else 0
@@ -148,19 +149,19 @@ class Shop:
         return Row(topic, customer.to_bytes(4, "big"), json.dumps(value).encode(), at_ms)
 
 
-# What comes of it
+# Expected outputs
 
 
 @dataclass(frozen=True)
 class Output:
-    """How the records of a topic are compared."""
+    """An output topic, and the way its records are compared."""
 
     topic: str
     compare: Callable[[Iterable[Row]], Mapping[Any, Any]]
 
 
 def in_order(rows: Iterable[Row]) -> Mapping[Any, Any]:
-    """What each key's records are, one after the other: where they all come from one partition."""
+    """The records of each key in order, for outputs from one partition."""
     found: dict[Any, list[Any]] = defaultdict(list)
     for row in rows:
         found[row.key].append((row.value, row.timestamp_ms))
@@ -168,7 +169,7 @@ def in_order(rows: Iterable[Row]) -> Mapping[Any, Any]:
 
 
 def in_order_by_customer(rows: Iterable[Row]) -> Mapping[Any, Any]:
-    """The same where those of several partitions come together."""
+    """The records of each customer in order, for outputs from several partitions."""
     found: dict[Any, list[Any]] = defaultdict(list)
     for row in rows:
         assert row.value is not None
@@ -177,12 +178,12 @@ def in_order_by_customer(rows: Iterable[Row]) -> Mapping[Any, Any]:
 
 
 def each_once(rows: Iterable[Row]) -> Mapping[Any, Any]:
-    """In any order: of a join of streams, where it matters which side comes first."""
+    """The records in any order, for stream joins whose order depends on which side arrives first."""
     return Counter((row.key, row.value, row.timestamp_ms) for row in rows)
 
 
 def final_rows(rows: Iterable[Row]) -> Mapping[Any, Any]:
-    """A table's: how many updates there are on the way depends on its batches."""
+    """The final rows of a table; the number of intermediate updates depends on its batches."""
     return {key: value for key, value in {row.key: row.value for row in rows}.items() if value is not None}
 
 
@@ -195,7 +196,7 @@ OUTPUTS: Final = (
 
 
 class Uninterrupted:
-    """All queries over all records, without a broker and without Spark."""
+    """All queries run over all records, without a broker and without Spark."""
 
     def __init__(self, rows: Iterable[Row]) -> None:
         self._of_topic: dict[str, list[Row]] = defaultdict(list)

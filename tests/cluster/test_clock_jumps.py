@@ -1,8 +1,7 @@
 """Nodes under load whose wall clocks jump. `cluster_faults` says how to run it.
 
-Debian's libfaketime gives each node a clock of its own; without it the test is skipped. What limits how far a
-clock may jump is what records promise: clients' timestamps may be an hour ahead of a broker's clock
-(`message.timestamp.after.max.ms`).
+Debian's libfaketime gives each node its own clock; without it the test is skipped. Jumps are limited because
+clients' timestamps may be at most an hour ahead of a broker's clock (`message.timestamp.after.max.ms`).
 """
 
 import random
@@ -31,10 +30,10 @@ def libfaketime() -> Path:
 
 
 def test_clocks_jump(tmp_path: Path, kafka_libs: Path) -> None:
-    """There and back again, by seconds and by most of an hour: no lease, timeout or lag goes by it."""
+    """Clocks move by seconds and by most of an hour, and back: no lease, timeout or lag depends on them."""
     library = libfaketime()
     dice = random.Random(seed := new_seed())
-    cluster = penstock_nodes(tmp_path, dynamic_quorum=True)  # nobody is to be fenced: no haste with that
+    cluster = penstock_nodes(tmp_path, dynamic_quorum=True)  # no node should be fenced, so timeouts are long
     clocks = {node_id: tmp_path / f"clock-{node_id}" for node_id in cluster.nodes}
     for node_id, clock in clocks.items():
         clock.write_text("+0\n")
@@ -67,14 +66,14 @@ def test_clocks_jump(tmp_path: Path, kafka_libs: Path) -> None:
 
 
 def set_clock(clock: Path, ahead_s: int) -> None:
-    """A node reads it again within a second; it never sees half a file."""
+    """Set the clock file of a node atomically; the node reads it again within a second."""
     written = clock.with_suffix(".new")
     written.write_text(f"{ahead_s:+d}\n")
     written.replace(clock)
 
 
 def make_stamped(cluster: SeveralNodes) -> None:
-    """A topic whose records bear the time of the node that leads their partition: node 1 for 0, and so on."""
+    """Create a topic whose records get the time of the partition's leader: node 1 for partition 0, etc."""
     config = {"message.timestamp.type": "LogAppendTime"}
     leaders = [[node_id] for node_id in cluster.nodes]
     topic = NewTopic(STAMPED, len(leaders), replica_assignment=leaders, config=config)
@@ -82,7 +81,7 @@ def make_stamped(cluster: SeveralNodes) -> None:
 
 
 def check_clocks(cluster: SeveralNodes, ahead_s: dict[int, int]) -> None:
-    """That clocks of nodes are so far ahead of this process's, and those of the others are not."""
+    """Check that only these nodes' clocks are ahead of this process's clock, by this much."""
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "linger.ms": 0})
     stamped: list[Message] = []
 

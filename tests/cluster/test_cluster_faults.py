@@ -1,4 +1,4 @@
-"""Several nodes under load by real clients while nodes die, or hang. `cluster_faults` says how to run it."""
+"""Nodes under load by real clients while nodes die or hang; `cluster_faults` says how to run the tests."""
 
 import random
 import time
@@ -13,14 +13,14 @@ pytestmark = MARKS
 
 
 def victims(cluster: SeveralNodes, dice: random.Random) -> list[int | None]:
-    """Each node in some order, and the active controller (None), again and again."""
+    """Yield all nodes in random order, and None for the active controller, repeatedly."""
     order: list[int | None] = [*cluster.nodes, None]
     dice.shuffle(order)
     return [order[number % len(order)] for number in range(FAULTS)]
 
 
 def test_nodes_die(tmp_path: Path, kafka_libs: Path) -> None:
-    """SIGKILL. With min.insync.replicas=2 all goes on while any one of three is down."""
+    """SIGKILL: with min.insync.replicas=2 all clients continue while any one of three nodes is down."""
     dice = random.Random(seed := new_seed())
     with penstock_nodes(tmp_path, dynamic_quorum=True, config=TUNED) as cluster:
 
@@ -41,7 +41,7 @@ def test_nodes_die(tmp_path: Path, kafka_libs: Path) -> None:
 
 
 def test_nodes_hang(tmp_path: Path, kafka_libs: Path) -> None:
-    """SIGSTOP for 5 to 20 s: others take over, and who wakes up finds that out."""
+    """SIGSTOP for 5 to 20 s: others take over, and the node notices that when it continues."""
     dice = random.Random(seed := new_seed())
     with penstock_nodes(tmp_path, dynamic_quorum=True, config=TUNED) as cluster:
 
@@ -59,7 +59,7 @@ def test_nodes_hang(tmp_path: Path, kafka_libs: Path) -> None:
 
 
 def test_two_of_five_die(tmp_path: Path, kafka_libs: Path) -> None:
-    """All goes on with replication factor 5, min.insync.replicas=3 and a quorum of 3 of 5."""
+    """All clients continue with replication factor 5, min.insync.replicas=3 and a quorum of 3 of 5."""
     dice = random.Random(seed := new_seed())
     config = {
         **TUNED,

@@ -1,7 +1,6 @@
-"""A node that is a controller and nothing else, asked by Apache Kafka's own tools (KIP-919).
+"""A node that is only a controller, queried by Apache Kafka's own tools (KIP-919).
 
-The same test runs on nodes of Apache Kafka where PENSTOCK_KAFKA_CLUSTERS is set: what it expects is what
-those do.
+With PENSTOCK_KAFKA_CLUSTERS the same test runs on nodes of Apache Kafka, which define the expectations.
 """
 
 import os
@@ -21,7 +20,7 @@ CONTROLLER, BROKER = 1, 2
 
 
 class Apart:
-    """A controller, and a broker beside it."""
+    """A controller and a separate broker."""
 
     def __init__(self, kind: str, libs: Path, directory: Path) -> None:
         self.controller_at, self.broker_at = f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}"
@@ -109,7 +108,7 @@ def configs(tools: KafkaTools, apart: Apart, at: tuple[str, str]) -> None:
 
 
 def loggers(tools: KafkaTools, at: tuple[str, str]) -> None:
-    """A controller has log levels of its own."""
+    """Check that a controller has its own log levels."""
     own = ("--entity-type", "broker-loggers", "--entity-name", str(CONTROLLER))
     before = tools.run("configs", *at, *own, "--describe")
     assert "root=" in before
@@ -120,7 +119,7 @@ def loggers(tools: KafkaTools, at: tuple[str, str]) -> None:
 
 
 def wrong_endpoints(tools: KafkaTools, apart: Apart) -> None:
-    """Who takes the one for the other is told so."""
+    """Check the errors for a broker request to a controller, and the reverse."""
     code, text = tools.attempt(
         "metadata-quorum", "--bootstrap-server", apart.controller_at, "describe", "--status"
     )

@@ -1,6 +1,6 @@
-"""Manifests against Kubernetes' schemas, and commands for clusters, run up to where a cluster is needed.
+"""Manifests checked against Kubernetes' schemas, and commands run as far as possible without a cluster.
 
-The commands take JVMs and half a minute: PENSTOCK_CLUSTERS=1 runs them.
+The commands start JVMs and take half a minute: PENSTOCK_CLUSTERS=1 runs them.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from penstock.spark.java import find_java, launch_home
 ROOT = Path(__file__).parents[2]
 KUBERNETES = ROOT / "deploy" / "kubernetes"
 MANIFESTS = sorted(KUBERNETES.glob("*.yaml"))
-#: The oldest release that is still maintained somewhere, and the newest that the validator knows.
 RELEASES = ("1.31", ".".join(kubernetes_validate.latest_version().split(".")[:2]))
+"""The oldest release that any vendor still maintains, and the newest that the validator supports."""
 
 with_jvms = pytest.mark.skipif("PENSTOCK_CLUSTERS" not in os.environ, reason="PENSTOCK_CLUSTERS is not set")
 
-# Where nothing listens.
+# No process listens at this address.
 NOWHERE = "127.0.0.1:1"
 
 
@@ -117,7 +117,7 @@ def test_an_executor_s_command_is_what_its_pod_says() -> None:
 
 
 def run(words: list[str], timeout_s: float, **environment: str) -> str:
-    """What a command that fails has printed."""
+    """Run a command that must fail and return its output."""
     path = os.pathsep.join(filter(None, sys.path))
     done = subprocess.run(
         words,
@@ -133,7 +133,7 @@ def run(words: list[str], timeout_s: float, **environment: str) -> str:
 
 @pytest.fixture
 def listener() -> Iterator[str]:
-    """The commands look whether a broker is there, and don't come as far as asking it something."""
+    """A listener in place of a broker: the commands connect to it but send no further requests."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield f"127.0.0.1:{server.getsockname()[1]}"
 
@@ -148,7 +148,7 @@ def test_an_executor_of_the_image_gets_as_far_as_its_driver() -> None:
 
 @with_jvms
 def test_a_manifest_s_command_gets_as_far_as_kubernetes(tmp_path: Path, listener: str) -> None:
-    """With the master, addresses and paths of this machine."""
+    """The command runs with the master, addresses and paths of this machine."""
     manifest = KUBERNETES / "streams-cluster.yaml"
     data = named(manifest, "ConfigMap")["data"]
     for name, text in data.items():
@@ -169,7 +169,7 @@ def test_a_manifest_s_command_gets_as_far_as_kubernetes(tmp_path: Path, listener
 
 @pytest.fixture
 def hadoop_conf(tmp_path: Path) -> Path:
-    """A cluster that is not there, given up soon."""
+    """The configuration of an absent YARN cluster, with short timeouts."""
     settings = {
         "yarn.resourcemanager.address": NOWHERE,
         "yarn.resourcemanager.connect.max-wait.ms": "1000",
@@ -196,7 +196,7 @@ def app_file(tmp_path: Path) -> Path:
 
 @with_jvms
 def test_yarn_is_reached_for_from_either_side(app_file: Path, hadoop_conf: Path, listener: str) -> None:
-    """With the driver here, and by the command that sends it there."""
+    """The driver runs here, or the printed command submits it to the cluster."""
     penstock = [sys.executable, "-m", "penstock", "streams"]
     words = [str(app_file), "--bootstrap", listener, "--checkpoint", f"hdfs://{NOWHERE}/shop"]
     conf = {"HADOOP_CONF_DIR": str(hadoop_conf)}

@@ -1,4 +1,4 @@
-"""Nodes under load where one's disk is full, or slow. `cluster_faults` says how to run it."""
+"""Nodes under load while one node's disk is full or slow; `cluster_faults` says how to run the tests."""
 
 import random
 import subprocess
@@ -20,7 +20,7 @@ from several_nodes import SeveralNodes, penstock_nodes
 pytestmark = MARKS
 
 SMALL = 3
-"""The node with the disk in question."""
+"""The node whose disk is full or slow."""
 FULL_S = 8
 ENDS_WITHIN_S = 60
 
@@ -39,7 +39,7 @@ def small_disk(directory: Path, megabytes: int) -> Iterator[Path]:
 
 @contextmanager
 def filled(directory: Path) -> Iterator[None]:
-    """Not a byte fits on that disk meanwhile."""
+    """Keep the disk completely full during the block."""
     filler = directory / "filler"
     with suppress(OSError), filler.open("wb", buffering=0) as file:
         while True:
@@ -51,7 +51,7 @@ def filled(directory: Path) -> Iterator[None]:
 
 
 def on_two_disks(cluster: SeveralNodes, directory: Path) -> Path:
-    """The node's second log directory is there; its metadata is elsewhere."""
+    """Put the node's second log directory on the small disk, and its metadata elsewhere."""
     small = node(cluster, SMALL)
     small.config["log.dirs"] = f"{small.data_dir},{directory / 'data'}"
     small.config["metadata.log.dir"] = str(small.data_dir)
@@ -60,7 +60,7 @@ def on_two_disks(cluster: SeveralNodes, directory: Path) -> Path:
 
 @pytest.mark.parametrize("leads", [False, True], ids=["a follower's", "a leader's"])
 def test_the_disk_is_full(leads: bool, tmp_path: Path, kafka_libs: Path) -> None:
-    """Without a leader there the others go on; what it leads waits. When there is room again it goes on."""
+    """Partitions led elsewhere continue; those led by the node wait until there is room again."""
     with small_disk(tmp_path / "small", 64) as directory:
         cluster = penstock_nodes(tmp_path / "nodes", dynamic_quorum=True, config=TUNED)
         data = on_two_disks(cluster, directory)
@@ -83,8 +83,10 @@ def test_the_disk_is_full(leads: bool, tmp_path: Path, kafka_libs: Path) -> None
 
 @pytest.mark.parametrize("leads", [False, True], ids=["a voter's", "the active controller's"])
 def test_the_disk_with_the_metadata_is_full(leads: bool, tmp_path: Path, kafka_libs: Path) -> None:
-    """A voter waits until there is room. The active controller has another elected, and ends for want of room
-    to note that."""
+    """A voter waits until there is room.
+
+    The active controller resigns so that another is elected, and stops because it cannot store that.
+    """
     cluster = penstock_nodes(tmp_path / "nodes", dynamic_quorum=True, config=TUNED)
     with ExitStack() as stack:
         disks = {
@@ -105,7 +107,7 @@ def test_the_disk_with_the_metadata_is_full(leads: bool, tmp_path: Path, kafka_l
             others = [node_id for node_id in cluster.nodes if node_id != victim]
             with filled(disks[victim]):
                 if leads:
-                    with suppress(KafkaException):  # it gives way in the middle of that
+                    with suppress(KafkaException):  # it may resign during the request
                         grow_metadata(cluster, others)
                     until_ended(made)
                     load.goes_on()
@@ -114,7 +116,7 @@ def test_the_disk_with_the_metadata_is_full(leads: bool, tmp_path: Path, kafka_l
                     time.sleep(FULL_S)
                     assert made.is_running
             if leads:
-                made.kill()  # it has ended: this forgets it
+                made.kill()  # the process has ended; this clears its state
                 made.start()
             load.goes_on()
             until_whole(cluster)
@@ -130,13 +132,13 @@ def until_ended(made: PenstockNode) -> None:
 
 
 def grow_metadata(cluster: SeveralNodes, brokers: list[int]) -> None:
-    """By more than what fits into the page that was begun."""
+    """Grow the metadata log by more than fits into its current page."""
     topic = NewTopic("growth", 100, replica_assignment=[brokers] * 100)
     make_topics(cluster.bootstrap_servers, [topic])
 
 
 def leave_led_by_others(cluster: SeveralNodes, node_id: int) -> None:
-    """Restart a node: it leads nothing then, until leaders are balanced minutes later."""
+    """Restart a node, which then leads no partition until leaders are balanced minutes later."""
     node(cluster, node_id).stop()
     node(cluster, node_id).start()
     until_whole(cluster)
@@ -146,7 +148,7 @@ def leave_led_by_others(cluster: SeveralNodes, node_id: int) -> None:
 
 
 def test_a_disk_is_slow(tmp_path: Path, kafka_libs: Path) -> None:
-    """Each write of one node takes 1 to 30 ms more, each sync 50 ms to 3 s. It may fall behind for that."""
+    """Each write of one node is delayed by 1 to 30 ms, each sync by 50 ms to 3 s, so it may fall behind."""
     dice = random.Random(seed := new_seed())
     cluster = penstock_nodes(tmp_path, dynamic_quorum=True, config=TUNED)
     disks = {node_id: tmp_path / f"disk-{node_id}" for node_id in cluster.nodes}

@@ -1,4 +1,4 @@
-"""`kafka-dump-log` reads every file that a busy node leaves, and finds in them what the node served."""
+"""`kafka-dump-log` reads every file of a busy node and finds the data that the node served."""
 
 import json
 import re
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.timeout(120)]
 
 TOOL = "org.apache.kafka.tools.DumpLogSegments"
 DUMPED = (".log", ".index", ".timeindex", ".txnindex", ".snapshot", ".checkpoint")
-OTHERS = {  # of forms that the tool does not read
+OTHERS = {  # in formats that the tool does not read
     ".lock",
     ".kafka_cleanshutdown",
     ".penstock_run",
@@ -42,7 +42,7 @@ def test_every_file_of_a_busy_node(kafka_libs: Path, tmp_path: Path) -> None:
     data_dir = tmp_path / "data"
     view = be_busy(data_dir)
     # The kill may come while the node removes a deleted partition. An index is then left without its segment,
-    # until a node that lives for more than a second goes on with the removal.
+    # until a node that runs for more than a second completes the removal.
     files = sorted(
         path for path in data_dir.rglob("*") if path.is_file() and not path.parent.name.endswith("-delete")
     )
@@ -66,7 +66,7 @@ def test_every_file_of_a_busy_node(kafka_libs: Path, tmp_path: Path) -> None:
 
 
 def be_busy(data_dir: Path) -> NodeView:
-    """Leave a directory with everything in it, and tell what was served from it."""
+    """Fill a directory with every kind of file and return the data that the node served."""
     config = {
         "metadata.log.max.record.bytes.between.snapshots": "3000",
         "internal.metadata.log.segment.bytes": "6000",
@@ -83,12 +83,12 @@ def be_busy(data_dir: Path) -> NodeView:
 
 
 def topic_of(path: Path, data_dir: Path) -> str:
-    """The topic whose file it is, "" for a file of the node."""
+    """The topic that a file belongs to, or "" for a file of the node."""
     return "" if path.parent == data_dir else path.parent.name.rpartition("-")[0]
 
 
 def dump(libs: Path, files: list[Path], *options: str) -> dict[Path, list[str]]:
-    """What the tool says of each file, without a complaint."""
+    """The output of the tool for each file; it must report no problem."""
     output = run_java(libs, TOOL, *options, "--files", ",".join(map(str, files)))
     for complaint in COMPLAINTS:
         assert complaint not in output, re.findall(f".*{complaint}.*", output)[:3]
@@ -138,13 +138,13 @@ def check_groups(found: dict[Path, list[str]], view: NodeView) -> None:
                 payload["leaderEpoch"],
                 payload["metadata"],
             )
-    pending = committed.pop(GROUPS[3])  # in transactions that are open
+    pending = committed.pop(GROUPS[3])  # in open transactions
     assert len(pending) == len(TRANSACTIONAL_IDS)
     assert committed == view.committed
 
 
 def check_transactions(found: dict[Path, list[str]], view: NodeView) -> None:
-    """The newest record of each transactional id has the state and the producer that were told."""
+    """Check that the newest record of each transactional id has the reported state and producer."""
     newest: dict[str, tuple[object, ...]] = {}
     for key, value in decoded(found):
         data = value["data"]
@@ -161,7 +161,7 @@ def decoded(found: dict[Path, list[str]]) -> Iterator[tuple[dict[str, dict], dic
 
 
 def check_metadata(found: dict[Path, list[str]], view: NodeView) -> None:
-    """The newest snapshot and the log after it make the topics that were served."""
+    """Check that the newest snapshot and the log after it define the topics that the node served."""
     snapshots = sorted(path for path in found if path.suffix == ".checkpoint" and path.name[0] == "0")
     logs = sorted(path for path in found if path.suffix == ".log")
     assert snapshots

@@ -1,7 +1,7 @@
-"""How long producing stands still when a leader, or the active controller, is killed.
+"""The pause in producing when a leader or the active controller is killed.
 
-With timeouts made short this runs always; with the defaults, and PENSTOCK_CLUSTER_FAULTS set, in half a
-minute each.
+The tests with short timeouts always run. Those with the defaults run if PENSTOCK_CLUSTER_FAULTS is set and
+take half a minute each.
 """
 
 import os
@@ -32,12 +32,12 @@ TUNED = {
 PARTITIONS = 6
 PAUSE_S = 0.05
 STEADY = 20
-"""So many acknowledgements of a partition, one after the other, are production that goes on."""
+"""The number of successive acknowledgements of a partition that shows that producing has resumed."""
 PATIENCE_S = 60
 
 
 class SteadyProducer:
-    """Sends to each partition all the time, and keeps when each was last acknowledged something."""
+    """A producer that sends to each partition continuously and keeps the times of acknowledgements."""
 
     def __init__(self, bootstrap_servers: str) -> None:
         self._producer = Producer(
@@ -74,7 +74,7 @@ class SteadyProducer:
             self.acknowledged_at_s[message.partition()].append(time.monotonic())
 
     def wait_for_more(self) -> None:
-        """Until each partition has had some more acknowledged."""
+        """Wait until each partition has had more records acknowledged."""
         wanted = [len(moments) + STEADY for moments in self.acknowledged_at_s]
         wait_until(
             f"{STEADY} more acknowledgements of each partition",
@@ -84,7 +84,7 @@ class SteadyProducer:
         )
 
     def longest_pause_s(self, since_s: float) -> float:
-        """Of all partitions, between two acknowledgements after that moment."""
+        """The longest pause between two acknowledgements of a partition after that moment."""
         longest = 0.0
         for moments in self.acknowledged_at_s:
             later = [since_s, *(moment for moment in moments if moment > since_s)]
@@ -142,8 +142,10 @@ def all_is_well(ports: list[int]) -> bool:
 
 
 def one_is_missing(ports: list[int]) -> bool:
-    """What is left of three nodes: two of three replicas, all led, and somebody was elected for those of
-    the third."""
+    """Whether the metrics show the loss of one of three nodes.
+
+    Every partition has a leader and two of three replicas, and new leaders were elected.
+    """
     left = {
         "penstock_active_controller": 1,
         "penstock_partitions_led": PARTITIONS,

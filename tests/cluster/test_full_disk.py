@@ -1,4 +1,4 @@
-"""A disk that fills up under an idempotent producer: it waits, readers go on, nothing is lost or doubled."""
+"""A disk fills up under an idempotent producer: it waits, readers continue, no record is lost or doubled."""
 
 import resource
 import time
@@ -12,7 +12,7 @@ from penstock.testing import Cluster
 VALUE = b"x" * 2000
 UNLIMITED = resource.RLIM_INFINITY
 FULL_AT_BYTES = 600_000
-"""No file of the node may outgrow this while the disk is "full"."""
+"""The maximum size of each file of the node while the disk is "full"."""
 
 
 def test_production_goes_on_when_there_is_room_again(tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ def test_production_goes_on_when_there_is_room_again(tmp_path: Path) -> None:
 
 
 def read_keys(cluster: Cluster, count: int) -> list[int]:
-    """All there is, which has to be `count` records."""
+    """Read all records, which must be `count`."""
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "check"})
     try:
         low, high = consumer.get_watermark_offsets(TopicPartition("t", 0), timeout=60)

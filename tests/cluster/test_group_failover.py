@@ -1,6 +1,6 @@
-"""Static members of a group, while the node that coordinates them dies: nobody loses a partition by that.
+"""Static members of a group keep their partitions when the coordinator's node dies.
 
-Runs where PENSTOCK_CLUSTER_FAULTS is set.
+The test runs if PENSTOCK_CLUSTER_FAULTS is set.
 """
 
 import threading
@@ -16,7 +16,7 @@ from group_members import AioKafkaMember, ConfluentMember, KafkaPythonMember, Me
 
 from several_nodes import SeveralNodes, penstock_nodes
 
-pytestmark = MARKS[1:]  # none of these clients is Java's
+pytestmark = MARKS[1:]  # no Java client takes part
 
 TOPIC, GROUP = "t", "g"
 PARTITIONS = 6
@@ -25,7 +25,7 @@ WITHIN_S = 40
 
 
 class Feed:
-    """Numbers, one after the other, over the partitions in turn."""
+    """A producer of successive numbers, to the partitions in turn."""
 
     def __init__(self, bootstrap_servers: str) -> None:
         self._producer = Producer(
@@ -91,7 +91,7 @@ def test_members_keep_what_they_have(client: type[Member], tmp_path: Path) -> No
             )
 
         def all_read_on(readers: list[Member]) -> None:
-            """Each has read what was sent after this moment."""
+            """Wait until each member has read a record sent after this moment."""
             sent = feed.sent
             until(
                 lambda: all(one.values and one.values[-1] >= sent for one in readers),
@@ -107,7 +107,7 @@ def test_members_keep_what_they_have(client: type[Member], tmp_path: Path) -> No
         assert victim is not None
         cluster.nodes[victim].kill()
         all_read_on(members)
-        # It stays so: heartbeats have reached the new coordinator, and were not told to join again.
+        # This must last: the new coordinator gets heartbeats and does not ask the members to rejoin.
         until(
             lambda: coordinator(cluster) not in (victim, None),
             lambda: f"no new coordinator instead of {victim}: {coordinator(cluster)}",
@@ -115,7 +115,7 @@ def test_members_keep_what_they_have(client: type[Member], tmp_path: Path) -> No
         time.sleep(3)
         assert [set(one.owned) for one in members] == owned
         assert [one.rebalances for one in members] == rebalances, "a coordinator's end is no rebalance"
-        # An instance that comes back takes what it had, and the others hear nothing of it.
+        # A restarted instance gets its former partitions, and the others notice nothing.
         first.finish()
         members[0] = again = member("a")
         shared(3, 3)
@@ -123,7 +123,7 @@ def test_members_keep_what_they_have(client: type[Member], tmp_path: Path) -> No
         assert again.owned == owned[0]
         assert (second.owned, second.rebalances) == (owned[1], rebalances[1])
         cluster.nodes[victim].start()
-        # One more gets what the others can spare; they keep the rest.
+        # A new member gets surplus partitions of the others, which keep the rest.
         members.append(member("c"))
         shared(2, 2, 2)
         if client.is_cooperative:
@@ -144,7 +144,7 @@ def test_members_keep_what_they_have(client: type[Member], tmp_path: Path) -> No
 
 
 def coordinator(cluster: SeveralNodes) -> int | None:
-    """As a client says that asks for the first time; None while there is none."""
+    """The coordinator that a new client finds, or None while there is none."""
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
     try:
         return admin.describe_consumer_groups([GROUP], request_timeout=5)[GROUP].result(60).coordinator.id

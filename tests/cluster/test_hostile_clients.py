@@ -1,4 +1,4 @@
-"""Hostile connections by the thousand beside a client that behaves: it notices nothing, the node stays small.
+"""Thousands of hostile connections do not affect a well-behaved client or the memory of the node.
 
 PENSTOCK_FUZZ_SECONDS prolongs it (`make fuzz`), PENSTOCK_FUZZ_SEED repeats a run's choices.
 """
@@ -33,7 +33,7 @@ PREY, PREY_COMPACTED, PREY_GZIP = "prey", "prey-compacted", "prey-gzip"
 
 
 class Attacker(threading.Thread):
-    """One hostile act after the other, each on a connection of its own, of which it leaves many open."""
+    """A client that repeats hostile actions, each on a new connection, and leaves many connections open."""
 
     def __init__(self, bootstrap: str, seed: str, served: dict[ApiKey, tuple[int, int]]) -> None:
         super().__init__(daemon=True)
@@ -87,7 +87,7 @@ class Attacker(threading.Thread):
         return self.rng.randbytes(self.rng.randrange(1, 300))
 
     def any_request(self) -> bytes:
-        """A request of any API and version served, with arbitrary bytes or an empty message as its body."""
+        """A request of a random served API and version, with random bytes or an empty message as its body."""
         key = self.rng.choice(list(self.served))
         version = self.rng.randint(*self.served[key])
         header = m.RequestHeader(
@@ -122,7 +122,7 @@ class Attacker(threading.Thread):
 
 
 class GoodProducer(threading.Thread):
-    """Numbered records at a moderate rate; how long each acknowledgement took."""
+    """A producer of numbered records at a moderate rate, with the latency of each acknowledgement."""
 
     def __init__(self, bootstrap: str) -> None:
         super().__init__(daemon=True)

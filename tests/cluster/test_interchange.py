@@ -1,6 +1,6 @@
 """Penstock and Apache Kafka take turns on one data directory.
 
-Each node continues what the other left, after a clean stop and after `kill -9`, and serves all of it:
+Each node continues with the other's data, after a clean stop and after `kill -9`, and serves all of it:
 batches byte for byte, offsets by timestamp, topic ids, configs, groups, producers. Neither may complain of a
 file that the other wrote.
 """
@@ -18,22 +18,22 @@ from penstock.testing import Cluster
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(240)]
 
-USUAL = (  # what Kafka logs whatever the directory
+USUAL = (  # warnings that Kafka logs with any directory
     "Overriding internal.metadata.log.segment.bytes is only supported for testing",
     "Performing controller activation",
     "Auto topic creation failed for __consumer_offsets",  # two clients asked for it at once
     "to exist, but it was missing. Creating",  # a partition added to a topic
-    ":idempotent-0",  # the gap in its sequence numbers that the story tries
+    ":idempotent-0",  # the gap in sequence numbers that the story tries
     "Attempting to close NetworkClient that has already been closed",  # at every stop
     "heartbeat",  # late, on a busy machine
-    "apiKey=CONTROLLER_REGISTRATION",  # asked before it is active: whatever is raised is logged as an error
+    "apiKey=CONTROLLER_REGISTRATION",  # asked before it is active, and Kafka logs every exception as an error
     "the partition is not online or is no longer the leader",  # stopped while groups were loaded
 )
 TORN = "codecs-2"  # the partition whose last write a kill interrupts
-NEXT_OFFSET = 1_000_000  # as it has to be higher than any before
-# A killed node's session must time out before a Kafka controller lets its successor in.
+NEXT_OFFSET = 1_000_000  # must be higher than any earlier one
+# A killed node's session must time out before a Kafka controller registers its successor.
 SHORT_SESSION = {"broker.session.timeout.ms": "4000", "broker.heartbeat.interval.ms": "1000"}
-# So that metadata is found in a snapshot and the log after it, whose beginning is gone.
+# Metadata is then in a snapshot and the log after it, whose start has been deleted.
 SMALL_METADATA_LOG = {
     "metadata.log.max.record.bytes.between.snapshots": "2000",
     "metadata.max.retention.bytes": "1",
@@ -56,14 +56,14 @@ class Directory:
     def __init__(self, libs: Path, root: Path, end: str, *, dynamic_quorum: bool = False) -> None:
         config = {**SHORT_SESSION, **SMALL_METADATA_LOG}
         self.kafka = KafkaNode(libs, root, dynamic_quorum=dynamic_quorum, config=config)
-        # Not as many as Kafka makes: those there count.
+        # Fewer partitions than Kafka creates: the existing number counts.
         transactions = {"transaction.state.log.num.partitions": "3"}
         self.penstock = Cluster({**SMALL_METADATA_LOG, **transactions}, data_dir=self.kafka.data_dir)
         self.ends_cleanly = end == "stop"
         self._end = end
 
     def end(self, node: Node) -> None:
-        """Stop or kill; a kill leaves the beginning of a batch behind that was never acknowledged."""
+        """Stop or kill the node; a kill leaves a partial batch that was never acknowledged."""
         getattr(node, self._end)()
         if not self.ends_cleanly:
             newest = max((self.kafka.data_dir / TORN).glob("*.log"))
@@ -104,7 +104,7 @@ def test_penstock_takes_over_from_kafka_and_gives_back(
 
 
 def take_turns(directory: Directory, first: Node, second: Node) -> None:
-    """First, second, first: all that one served is what the next one serves."""
+    """Run the nodes in the order first, second, first; each must serve what the previous one served."""
     story = Story(kafkas_own=first is directory.kafka, trims=directory.ends_cleanly)
     first.start()
     story.begin(first.bootstrap_servers)

@@ -1,6 +1,6 @@
 """Apache Kafka's own tools, unchanged, against a cluster of three nodes.
 
-The same test runs on Apache Kafka where PENSTOCK_KAFKA_CLUSTERS is set: what it expects is what that does.
+With PENSTOCK_KAFKA_CLUSTERS the same test runs on Apache Kafka, which defines the expectations.
 """
 
 import json
@@ -24,7 +24,7 @@ CONFIG = {"auto.leader.rebalance.enable": "false"}
 
 
 class Tools:
-    """The tools, pointed at a cluster."""
+    """The tools with the address of a cluster."""
 
     def __init__(self, tools: KafkaTools, cluster: SeveralNodes) -> None:
         self._tools = tools
@@ -39,7 +39,7 @@ class Tools:
         return text
 
     def after(self, tool: str, command: str) -> str:
-        """For the tool that takes its command first."""
+        """Run a tool that takes its subcommand first."""
         return self._tools.run(tool, command, *self._at)
 
     def alone(self, tool: str, *words: str) -> str:
@@ -214,7 +214,7 @@ def reassignment(tools: Tools, directory: Path, bootstrap_servers: str) -> None:
     replicas = re.findall(r"Replicas: ([\d,]+)", tools("topics", "--describe", "--topic", "moved"))
     assert replicas == ["3,1", "1,2", "2,3"]
     producer = Producer({"bootstrap.servers": bootstrap_servers})
-    for _ in range(4):  # more than a follower fetches before it is held back
+    for _ in range(4):  # more than a follower fetches before the throttle applies
         producer.produce("moved", os.urandom(900_000), partition=0)
     assert producer.flush(20) == 0
     slow = directory / "slow.json"
@@ -256,7 +256,7 @@ def whole_cluster(tools: Tools) -> None:
 
 
 def metadata_log(tools: Tools, cluster: SeveralNodes) -> None:
-    """Every node has the same log, and Kafka's decoder reads it."""
+    """Check that every node has the same metadata log and that Kafka's decoder reads it."""
     dumps = []
     for node in cluster.nodes.values():
         [segment] = (node.data_dir / "__cluster_metadata-0").glob("*.log")

@@ -1,7 +1,7 @@
-"""kill -9 in the middle of full-speed production: what was acknowledged stays exactly where it was.
+"""kill -9 during full-speed producing: acknowledged records keep their offsets.
 
 The page cache outlives the process, so every acknowledged record must be there although nothing was flushed.
-PENSTOCK_SEED repeats a run's sizes and moments, PENSTOCK_KILLS changes how many there are: a few by default,
+PENSTOCK_SEED repeats a run's sizes and times, PENSTOCK_KILLS sets the number of kills: a few by default,
 fifty and more by `make soak`.
 """
 
@@ -25,7 +25,7 @@ PARTITIONS = 2
 SEGMENT_BYTES = 1 << 20  # the smallest that Kafka 4 allows (KIP-1030)
 VALUE_SIZES = (100, 2_000, 40_000)
 SEQUENCE_BYTES = 8
-# Large batches are the ones that a kill tears; small ones outrun the index.
+# A kill tears large batches; small ones extend beyond the last index entry.
 CLIENTS = {
     "acks-1": {"acks": "1", "batch.size": 900_000},
     "acks-all": {"acks": "all", "batch.size": 100_000},
@@ -34,7 +34,7 @@ CLIENTS = {
 
 
 class Writer(threading.Thread):
-    """Produces numbered records as fast as it can and keeps the offset of each acknowledged one."""
+    """A producer that sends numbered records at full speed and keeps the offset of each acknowledged one."""
 
     def __init__(self, bootstrap: str, topic: str, settings: dict[str, object], seed: int) -> None:
         super().__init__(name=topic, daemon=True)
@@ -75,7 +75,7 @@ class Writer(threading.Thread):
         self._producer.flush(60)
 
     def finish(self) -> None:
-        """Stop producing and wait for what is still on its way."""
+        """Stop producing and wait for pending acknowledgements."""
         self._running.clear()
         self.join(90)
         assert not self.is_alive()
@@ -133,7 +133,7 @@ def create_topics(cluster: Cluster) -> None:
 
 
 def wait_for_progress(writers: list[Writer]) -> None:
-    """Until each writer has had something more acknowledged, so that every kill hits live production."""
+    """Wait until each writer has had more records acknowledged, so that every kill hits active producing."""
     before = [sum(map(len, writer.acknowledged)) for writer in writers]
     deadline = time.monotonic() + 60
     while any(sum(map(len, w.acknowledged)) == count for w, count in zip(writers, before, strict=True)):

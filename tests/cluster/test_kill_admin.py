@@ -1,7 +1,7 @@
-"""kill -9 in the middle of admin operations and commits: what was acknowledged holds, nothing stays by half.
+"""kill -9 during admin operations and commits: acknowledged ones hold, and none stays half done.
 
-An operation that was under way at the kill may have happened or not. PENSTOCK_SEED repeats a run's choices
-and moments, PENSTOCK_KILLS changes how many kills there are.
+An operation that was pending at the kill may have happened or not. PENSTOCK_SEED repeats a run's choices and
+times, PENSTOCK_KILLS sets the number of kills.
 """
 
 import os
@@ -38,12 +38,12 @@ class Topic:
     partitions: int
     retention_ms: str | None = None
     has_record: bool = False
-    """Its id, as a record in partition 0: a topic of the same name before it had another."""
+    """The id of the topic, stored as a record in partition 0; an earlier topic of that name had another."""
 
 
 @dataclass
 class Operator:
-    """Works on topics of its own until the connection breaks; `possible` is what may be true of each."""
+    """Changes topics of its own until the connection breaks; `possible` has the states that each may have."""
 
     prefix: str
     rng: random.Random
@@ -94,7 +94,7 @@ class Operator:
 
     def create(self, wire: Wire, name: str) -> None:
         partitions = self.rng.randrange(1, 8)
-        # its id is unknown until it is told
+        # its id is unknown until the node reports it
         self.possible[name].add(Topic(b"", partitions))
         topic = Topic(wire.create_topic(name, partitions), partitions)
         written = replace(topic, has_record=True)
@@ -110,7 +110,7 @@ class Operator:
         self.possible[name] = {self._after}
 
     def check(self, wire: Wire) -> dict[str, int]:
-        """Hold what the node says against what may be; from now on only that is true. Partitions by topic."""
+        """Check that the node's state is a possible one and keep only that. Returns partitions by topic."""
         found_partitions = {}
         for name, possible in self.possible.items():
             found = describe(wire, name)
@@ -124,7 +124,7 @@ class Operator:
 
 
 class Committer:
-    """Commits ever higher offsets; the last one acknowledged, or the one after it, must be there."""
+    """A client that commits rising offsets; the last acknowledged one, or the next, must be stored."""
 
     def __init__(self) -> None:
         self.acknowledged = 0
@@ -163,7 +163,7 @@ class Committer:
 
 
 def describe(wire: Wire, name: str) -> Topic | None:
-    """All the node says about a topic, each of whose partitions must be led and readable."""
+    """The state of a topic on the node; each of its partitions must have a leader and be readable."""
     asked = m.MetadataRequest.MetadataRequestTopic(name=name)
     request = m.MetadataRequest(topics=[asked], allow_auto_topic_creation=False)
     (topic,) = wire.ask(request, m.MetadataResponse, 12).topics

@@ -1,4 +1,4 @@
-"""A node killed again and again while it compacts: consumers always find the table that was written."""
+"""A node killed repeatedly during compaction: consumers always read the written table."""
 
 import random
 import time
@@ -40,7 +40,7 @@ def produce(bootstrap: str, rng: random.Random, table: Table, records: int = REC
 
 
 def read(bootstrap: str) -> tuple[Table, int]:
-    """The table that a consumer from the beginning ends with, and how many records it read."""
+    """The final table of a consumer that reads from the beginning, and the number of records it read."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -79,7 +79,7 @@ def test_the_table_survives_kills_in_the_middle_of_compaction() -> None:
             cluster.start()
             assert read(cluster.bootstrap_servers)[0] == table
         time.sleep(0.2)
-        produce(cluster.bootstrap_servers, rng, table, records=1)  # begins a segment
+        produce(cluster.bootstrap_servers, rng, table, records=1)  # starts a new segment
         deadline = time.monotonic() + 60
         while (found := read(cluster.bootstrap_servers))[1] > 2 * KEYS:
             assert time.monotonic() < deadline, "it is not compacted"

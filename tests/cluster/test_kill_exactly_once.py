@@ -1,11 +1,11 @@
-"""kill -9 of executors, driver and broker under an exactly-once query: every record once, in order.
+"""kill -9 of executors, driver and broker during an exactly-once query: every record once, in order.
 
 The query runs on a Spark standalone cluster with two executors and speculation; a single kill, as in the
-gate, takes the Python processes of a local session.
-A proxy before the broker tells how far the sink is, so that kills hit named points; the rest are random.
-PENSTOCK_SINK_KILLS sets how many, PENSTOCK_SEED repeats a run. A long one may be done in parts:
-PENSTOCK_SINK_SECONDS ends the kills of a run after that time, PENSTOCK_SINK_POINT names the only point to
-hit, PENSTOCK_SINK_REPORT a file that gets a line for each kill of a run that passed (docs/exactly-once.md).
+gate, hits the Python processes of a local session. A proxy before the broker observes the progress of the
+sink, so that kills hit named points; the rest are random. PENSTOCK_SINK_KILLS sets their number,
+PENSTOCK_SEED repeats a run. A long run can be split: PENSTOCK_SINK_SECONDS ends the kills of a run after that
+time, PENSTOCK_SINK_POINT names the only point to hit, and PENSTOCK_SINK_REPORT names a file that gets a line
+for each kill of a passed run (docs/exactly-once.md).
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ LSO_LIMIT_S = 10
 SILENCE_LIMIT_S = 120
 STRIKE_TIMEOUT_S = 180
 
-#: A test that starts a Spark cluster of its own takes half a minute.
 MANY_ONLY = pytest.mark.skipif(KILLS < 10, reason="only where PENSTOCK_SINK_KILLS is 10 or more")
+"""A test that starts its own Spark cluster takes half a minute."""
 
 pytestmark = [
     pytest.mark.spark,
@@ -79,8 +79,6 @@ class Kill(NamedTuple):
     victim: str
 
 
-#: Who is killed at each point. "java": the driver without its Python processes; "workers": these alone. At
-#: the last two a process stands still (SIGSTOP) until others have done its work, and then goes on.
 POINTS: dict[str, tuple[str, ...]] = {
     "after EndTxn": ("workers", "driver", "java", "broker"),
     "before staging": ("executor", "driver", "broker"),
@@ -90,11 +88,16 @@ POINTS: dict[str, tuple[str, ...]] = {
     "driver stopped": ("driver",),
     "task stopped": ("task",),
 }
+"""The victim at each point. "java": the driver without its Python processes; "workers": only these. At the
+last two points a process is stopped (SIGSTOP) until others have done its work, and then continues.
+"""
+
 RANDOM_VICTIMS = ("executor",) * 4 + ("broker",) * 3 + ("driver",) * 2 + ("workers",)
-#: Of 200 kills 14 hit each point; 7 each are about processes that stand still, which take longest.
 SHARE = 0.07
+"""The share of each point: 14 of 200 kills."""
+
 STOPPED_SHARE = 0.035
-#: What must become of the batch under way when the driver's side is killed where it can be told.
+"""The share of each point with a stopped process, which takes longest: 7 of 200 kills."""
 SETTLED = {
     Kill("after EndTxn", "workers"): Outcome.WAS_PUBLISHED,
     Kill("after EndTxn", "driver"): Outcome.WAS_PUBLISHED,
@@ -105,12 +108,16 @@ SETTLED = {
     Kill("before staging", "driver"): Outcome.PUBLISHED,
     Kill("before staging", "executor"): Outcome.PUBLISHED,
 }
+"""The required outcome of the current batch after kills of the driver's side, where it is determined."""
 
 
 class Event(NamedTuple):
-    """A kill and what became of it. ``outcome`` is that of the first batch settled after it;
-    ``stable_s``: from the restart to where the last stable offset has passed all that was in the log then;
-    ``resumed_s``: from the kill to the next batch that readers see."""
+    """A kill and its effects.
+
+    ``outcome``: that of the first batch settled after it. ``stable_s``: from the restart until the last
+    stable offset has passed the end that the log had then. ``resumed_s``: from the kill to the next batch
+    that readers see.
+    """
 
     kill: Kill
     outcome: Outcome
@@ -118,12 +125,12 @@ class Event(NamedTuple):
     resumed_s: float
 
 
-#: Of a streams application, which goes on without: from its group's offsets and its changelogs.
 CHECKPOINT_REMOVED = "checkpoint removed"
+"""A point for streams applications, which continue from their group's offsets and their changelogs."""
 
 
 def schedule(count: int, chance: random.Random, shape: str) -> list[Kill]:
-    """Few kills are those of the first points; of many, each point has its share and the rest are random."""
+    """The kills of a run. A few hit the first points; if many, each gets its share and the rest is random."""
     points = POINTS | ({CHECKPOINT_REMOVED: ("driver",)} if shape == "streams" else {})
     if only := os.environ.get("PENSTOCK_SINK_POINT"):
         victims = RANDOM_VICTIMS if only == "random" else points[only]
@@ -141,7 +148,7 @@ def schedule(count: int, chance: random.Random, shape: str) -> list[Kill]:
 
 
 class Feeder(threading.Thread):
-    """Writes "key number" to the source, the numbers of each key in order, until it is told to stop."""
+    """A thread that writes "key number" to the source, the numbers of each key in order, until stopped."""
 
     def __init__(self, servers: str) -> None:
         super().__init__(name="feeder", daemon=True)
@@ -187,7 +194,7 @@ class Feeder(threading.Thread):
 
 
 class Story:
-    """The broker behind its proxy, the driver of the moment, and what has befallen them."""
+    """The broker behind its proxy, the current driver, and the events so far."""
 
     def __init__(
         self,
@@ -216,7 +223,7 @@ class Story:
         self.driver = self._start_driver()
 
     def _start_driver(self) -> Driver:
-        """Most have the patience to wait for a broker, some give up before it is back."""
+        """Start a driver; most wait long enough for a broker to restart, some time out before."""
         name = f"driver-{next(self._numbers)}"
         patience = {PATIENCE: self._chance.choice(("8000", "60000", "60000", "60000"))}
         return Driver(
@@ -296,7 +303,7 @@ class Story:
         self._struck.set()
 
     def _strike_in_a_task(self, victim: str) -> None:
-        """When a task has computed its rows and is about to stage them."""
+        """Kill when a task has computed its rows and is about to stage them."""
         struck = self.driver.control / "struck"
         self._struck_at = time.monotonic()
         self._settled_before = len(self.driver.outcomes())
@@ -308,7 +315,7 @@ class Story:
             self._strike(victim)
 
     def _strike_on_the_wire(self, key: ApiKey, victim: str, fate: Fate) -> None:
-        """When the sink sends such a request: before it reaches the broker."""
+        """Kill when the sink sends such a request, before it reaches the broker."""
         armed = threading.Event()
         armed.set()
 
@@ -324,7 +331,7 @@ class Story:
         self.proxy.decide = lambda _: Fate.PASS
 
     def _strike_after_end(self, victim: str) -> None:
-        """When the broker has decided the transaction; the sink never hears of it."""
+        """Kill when the broker has decided the transaction; the sink never gets the answer."""
         armed = threading.Event()
         armed.set()
 
@@ -341,7 +348,7 @@ class Story:
         self.proxy.when_cut = lambda: None
 
     def _stop_driver(self, chance: random.Random) -> None:
-        """The driver stands still in the middle of a transaction, is replaced, and then goes on."""
+        """Stop the driver during a transaction, replace it, and let it continue."""
         key = chance.choice((ApiKey.PRODUCE, ApiKey.END_TXN))
         fate = chance.choice((Fate.PASS, Fate.CUT_BEFORE))
         self._strike_on_the_wire(key, "driver to stop", fate)
@@ -349,7 +356,7 @@ class Story:
         zombie, self.driver = self.driver, self._start_driver()
         try:
             self.driver.wait_for("started")
-            if chance.random() < 0.5:  # otherwise both are at work for a moment
+            if chance.random() < 0.5:  # otherwise both run for a moment
                 self._await_outcome()
             (zombie.control / "stay-down").touch()
             zombie.continue_all()
@@ -360,10 +367,10 @@ class Story:
         finally:
             zombie.kill_all()
 
-    # And back
+    # Recovery
 
     def _recover(self, victim: str, runs: int) -> None:
-        """Start again what was killed, and return when it works."""
+        """Restart the killed processes and return once they work."""
         match victim:
             case "broker":
                 self._node.start()
@@ -373,11 +380,11 @@ class Story:
                 self.driver.wait_for("started")
                 old.kill_all()
             case "driver":
-                if not self.driver.is_alive:  # else it was replaced already
+                if not self.driver.is_alive:  # otherwise it was replaced already
                     self._settled_before = 0
                     self.driver = self._start_driver()
                 self.driver.wait_for("started")
-            case "workers":  # if none was at work, Spark makes new ones and the query does not notice
+            case "workers":  # if none was working, Spark starts new ones and the query does not notice
                 self._wait_until(
                     lambda: (
                         self.driver.count("started") > runs
@@ -385,9 +392,9 @@ class Story:
                     )
                 )
             case "task":
-                self._await_outcome()  # by the copy of it that Spark has sent elsewhere
+                self._await_outcome()  # by its speculative copy
                 assert self._task is not None
-                with contextlib.suppress(ProcessLookupError):  # Spark may have ended it
+                with contextlib.suppress(ProcessLookupError):  # Spark may have killed it
                     os.kill(self._task, signal.SIGCONT)
 
     def _await_outcome(self) -> None:
@@ -401,7 +408,7 @@ class Story:
         return sum(self._ends(IsolationLevel.READ_COMMITTED).values())
 
     def _await_stable_end(self) -> float:
-        """Seconds until the last stable offset has passed everything that was in the log at the restart."""
+        """The seconds until the last stable offset has passed the end of the log at the restart."""
         began = time.monotonic()
         ends = self._ends(IsolationLevel.READ_UNCOMMITTED)
         while any(offset < ends[tp] for tp, offset in self._ends(IsolationLevel.READ_COMMITTED).items()):
@@ -411,7 +418,7 @@ class Story:
         return time.monotonic() - began
 
     def wait_for_more(self) -> None:
-        """Until something else was committed, so that every kill hits work under way."""
+        """Wait for another commit, so that every kill hits active work."""
         before = self.stable_ends()
         self._wait_until(lambda: self.stable_ends() > before)
 
@@ -426,7 +433,7 @@ class Story:
 def running(
     scratch: Path, chance: random.Random, kafka_libs: Path | None = None, **conditions: str
 ) -> Iterator[tuple[Story, Feeder]]:
-    """On Apache Kafka where its jars are given. ``conditions`` as `Story` takes them."""
+    """Run a story, on Apache Kafka if its jars are given. ``conditions`` are those of `Story`."""
     with WireProxy() as proxy:
         config = {
             "advertised.listeners": f"PLAINTEXT://{proxy.bootstrap_servers}",
@@ -464,7 +471,7 @@ class Row(NamedTuple):
 def read_output(story: Story, count: int) -> list[Row]:
     """Every record in order, as a `read_committed` client sees them.
 
-    Waits for ``count`` records and then reads all there is, to the very end.
+    It waits for ``count`` records and then reads to the end of the log.
     """
     consumer = Consumer(
         {
@@ -500,7 +507,7 @@ def read_output(story: Story, count: int) -> list[Row]:
 
 
 def check_once(rows: list[Row], sent: Counter[int]) -> None:
-    """Each record of each key once, and those of a key in order."""
+    """Check that each record of each key is there once, and in order by key."""
     twice = len(rows) - len({(row.key, row.number) for row in rows})
     assert not twice, f"{twice} records came twice"
     numbers: dict[int, list[int]] = defaultdict(list)
@@ -511,12 +518,12 @@ def check_once(rows: list[Row], sent: Counter[int]) -> None:
 
 
 def check_counted_once(rows: list[Row]) -> None:
-    """By the state, too."""
+    """Check that the state also counted each record once."""
     assert [row for row in rows if row.number != row.tally] == []
 
 
 def check_order_of_the_source(rows: list[Row]) -> None:
-    """What comes from one partition of the source keeps its order in each partition it goes to."""
+    """Check that records of one partition of the source keep their order in each partition of the output."""
     last: dict[tuple[tuple[str, int], int], int] = {}
     for row in rows:
         way = (row.place, row.key % SOURCE_PARTITIONS)
@@ -525,7 +532,7 @@ def check_order_of_the_source(rows: list[Row]) -> None:
 
 
 def check_sums(story: Story, sent: Counter[int]) -> None:
-    """What has gone through the repartition topic, with the last of it: some batches later."""
+    """Check the final sums from the repartition topic, which arrive some batches later."""
     expected: Counter[int] = Counter()
     for key, count in sent.items():
         expected[key % 2] += count
@@ -550,7 +557,7 @@ def check_sums(story: Story, sent: Counter[int]) -> None:
 
 
 def check_group(story: Story, sent: Counter[int]) -> None:
-    """The consumer group of the source is where the input ends: it went with the output."""
+    """Check that the source's group is at the end of the input: its offsets are committed with the output."""
     expected: Counter[TopicPartition] = Counter()
     for key, count in sent.items():
         expected[TopicPartition(SOURCE, key % SOURCE_PARTITIONS)] += count
@@ -561,7 +568,7 @@ def check_group(story: Story, sent: Counter[int]) -> None:
 
 @contextmanager
 def spark_for(kills: int, scratch: Path) -> Iterator[str]:
-    """The master of a cluster of its own, or of a local session where a single kill does not need one."""
+    """The master of a new cluster, or of a local session if a single kill needs no cluster."""
     if kills == 1:
         yield "local[2]"
         return
@@ -609,7 +616,7 @@ def test_a_query_that_only_maps_keeps_the_order_of_its_source(tmp_path: Path) ->
 
 @MANY_ONLY
 def test_a_streams_application(tmp_path: Path) -> None:
-    """With a repartition topic, changelogs, and restarts without a checkpoint."""
+    """The application has a repartition topic and changelogs, and restarts without a checkpoint."""
     run(KILLS // 5, tmp_path, "streams")
 
 
@@ -637,7 +644,7 @@ def report(name: str, story: Story, seed: int, count: int, took_s: float) -> Non
 
 @MANY_ONLY
 def test_without_the_marker_a_kill_doubles_a_batch(tmp_path: Path) -> None:
-    """The test above would find a sink that does not look whether a batch has been published."""
+    """The tests above detect a sink that does not check whether a batch was already published."""
     conditions = {"master": "local[2]", NO_MARKER_CHECK: "1"}
     with running(tmp_path, random.Random(0), **conditions) as (story, feeder):
         story.driver.wait_for("started")

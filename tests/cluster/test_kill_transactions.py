@@ -1,10 +1,10 @@
-"""kill -9 of node and clients in the middle of consume-transform-produce: each input record has one output.
+"""kill -9 of nodes and clients during consume-transform-produce: each input record has one output.
 
-Each client library has two processes that read numbered records of one topic in a group and write them to
-another, in transactions with their offsets, of which they abort some by choice. Then `read_committed` must
-show the output to be the input, once. Of one node, which comes back; and of three, where partitions and
-coordinators go on at the others meanwhile. PENSTOCK_SEED repeats the moments of a run and who is killed,
-PENSTOCK_TRANSACTION_KILLS changes how many are.
+Each client library has two processes. They read numbered records of one topic in a group and write them to
+another topic, in transactions with their offsets, and abort some transactions on purpose. A `read_committed`
+reader must then find the input once in the output. The tests kill a single node, which restarts, or one of
+three nodes, whose partitions and coordinators the others take over. PENSTOCK_SEED repeats the times and
+victims of a run, PENSTOCK_TRANSACTION_KILLS sets the number of kills.
 """
 
 import os
@@ -41,16 +41,16 @@ THREE_NODES_CONFIG = {
     "broker.session.timeout.ms": "2000",
 }
 AWAY_S = 3.0
-"""How long a node of three is away: the others have to go on without it."""
+"""The downtime of one of three nodes, so that the others must take over."""
 
 PATIENCE_S = 100.0
-"""Longer than a worker waits before it gives up a call that its library never ends."""
+"""Longer than a worker's timeout on calls that its library never ends."""
 
 pytestmark = pytest.mark.timeout(240 + 15 * KILLS)
 
 
 class Feeder(threading.Thread):
-    """Writes 0, 1, 2 … to the source, a few hundred a second."""
+    """A producer of 0, 1, 2 … to the source, at a few hundred per second."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         super().__init__(name="feeder", daemon=True)
@@ -123,7 +123,7 @@ class Workers:
             process.wait()
 
     def last_words(self) -> str:
-        """What they are at, each where it stands, and what the cluster knows of them."""
+        """The stacks of all workers, and the cluster's view of their group and transactions."""
         for process in self._processes:
             process.send_signal(signal.SIGQUIT)
         time.sleep(0.5)
@@ -154,7 +154,7 @@ def test_confluent_kafka(tmp_path: Path, nodes: int) -> None:
 
 @pytest.mark.long
 def test_kafka_python(tmp_path: Path) -> None:
-    """Not of three: once a broker is gone its producer spins for ever, on Apache Kafka as well (3.0.12)."""
+    """It uses one node: without a broker its producer spins forever, on Apache Kafka too (3.0.12)."""
     run([sys.executable, str(HERE / "transform_kafka_python.py")], tmp_path, nodes=1)
 
 
@@ -202,7 +202,7 @@ def run(command: list[str], scratch: Path, nodes: int) -> None:
 
 
 def kill_one(cluster: Cluster, chance: random.Random, sink: "SinkReader", workers: Workers) -> None:
-    """Kill a node and start it again; of three, while the others have gone on."""
+    """Kill a node and restart it; one of three only after the others have taken over."""
     node = chance.choice(cluster.nodes)
     node.kill()
     if len(cluster.nodes) > 1:
@@ -212,7 +212,7 @@ def kill_one(cluster: Cluster, chance: random.Random, sink: "SinkReader", worker
 
 
 class SinkReader:
-    """Reads the output as its consumers do, and keeps what it has seen."""
+    """A consumer of the output that keeps what it has read."""
 
     def __init__(self, bootstrap: str) -> None:
         self.seen: Counter[int] = Counter()
@@ -236,7 +236,7 @@ class SinkReader:
         workers.replace_ended()
 
     def wait_for_more(self, workers: Workers) -> None:
-        """Until something else was committed, so that every kill hits work under way."""
+        """Wait for another commit, so that every kill hits active work."""
         self.wait_for(len(self.seen) + 1, workers)
 
     def wait_for(self, count: int, workers: Workers) -> None:
@@ -247,7 +247,7 @@ class SinkReader:
                 pytest.fail(f"{len(self.seen)} of {count} records came\n{workers.last_words()}")
 
     def check(self, count: int) -> None:
-        """All of it, from the start once more, to the very end."""
+        """Read the output again from start to end and check all of it."""
         self.seen.clear()
         self._consumer.assign([TopicPartition("sink", p, 0) for p in range(PARTITIONS)])
         ends = 0

@@ -30,7 +30,7 @@ def node_on(disks: list[Path]) -> Cluster:
             "replica.high.watermark.checkpoint.interval.ms": "200",
             "log.flush.offset.checkpoint.interval.ms": "200",
         },
-        data_dir=",".join(map(str, disks)),  # as log.dirs has them
+        data_dir=",".join(map(str, disks)),  # in the format of log.dirs
     )
 
 

@@ -1,4 +1,4 @@
-"""One quorum of Apache Kafka's controllers and Penstock's: they elect each other and keep the same log."""
+"""One quorum of Apache Kafka's and Penstock's controllers: they elect each other and keep the same log."""
 
 import os
 import time
@@ -25,7 +25,7 @@ DIRECTORY_IDS = ("Uwk5Kp8JQ2m0Jd4O2s0v7g", "xV0pIb0uT8y2bGJj5D3o1Q", "n9xkTq1ORm
 class MixedQuorum:
     """Nodes 1 and 2 are Apache Kafka's, brokers and controllers; node 3 is a controller of Penstock.
 
-    The voters are kept in the log (KIP-853), or with ``static`` in the configuration.
+    The log defines the voters (KIP-853), or with ``static`` the configuration.
     """
 
     def __init__(self, libs: Path, directory: Path, *, static: bool) -> None:
@@ -74,7 +74,7 @@ class MixedQuorum:
             node.kill_if_running()
 
     def replication(self, of: int) -> dict[int, tuple[str, int]]:
-        """(role, lag) of each replica, as a controller answers kafka-metadata-quorum."""
+        """The (role, lag) of each replica, as a controller reports them to kafka-metadata-quorum."""
         text = run_java(
             self._libs,
             "org.apache.kafka.tools.MetadataQuorumCommand",
@@ -138,7 +138,7 @@ def test_a_quorum_of_both(kafka_libs: Path, tmp_path: Path, static: bool) -> Non
 
 
 def kill_leader(quorum: MixedQuorum, leader: int) -> int:
-    """Whoever leads dies, and comes back to what another has written; the other one."""
+    """Kill the leader and restart it after another has written; return the new leader."""
     quorum.nodes[leader].kill()
     time.sleep(5)  # the tool waits a minute for a leader that it was told of and that is gone
     others = [node_id for node_id in (1, 2, 3) if node_id != leader]

@@ -1,4 +1,4 @@
-"""Partitions with replicas on Apache Kafka's brokers and Penstock's: they lead and follow each other."""
+"""Partitions with replicas on Apache Kafka's and Penstock's brokers, which lead and follow each other."""
 
 import os
 import time
@@ -74,7 +74,7 @@ class MixedCluster:
             node.kill_if_running()
 
     def partitions(self) -> dict[int, tuple[int, list[int]]]:
-        """(leader, in-sync replicas) of each."""
+        """The (leader, in-sync replicas) of each partition."""
         admin = AdminClient({"bootstrap.servers": self.bootstrap_servers})
         found = admin.list_topics(TOPIC, timeout=60).topics[TOPIC].partitions
         return {number: (partition.leader, sorted(partition.isrs)) for number, partition in found.items()}
@@ -88,7 +88,7 @@ class MixedCluster:
 
 
 class Records:
-    """What was produced, and acknowledged by all in-sync replicas."""
+    """The records that were produced and acknowledged by all in-sync replicas."""
 
     def __init__(self, bootstrap_servers: str) -> None:
         self._producer = Producer(

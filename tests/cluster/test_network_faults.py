@@ -1,4 +1,4 @@
-"""Nodes under load whose network fails: cut off in one direction, slow, or apart from one other node only.
+"""Nodes under load whose network fails: in one direction, by delays, or between two nodes only.
 
 `cluster_faults` says how to run it.
 """
@@ -24,7 +24,7 @@ pytestmark = MARKS
 
 
 class CutOff:
-    """Nodes that reach each other, and are reached by clients, through proxies only."""
+    """Nodes that other nodes and clients reach only through proxies."""
 
     def __init__(self, stack: ExitStack, directory: Path) -> None:
         self.cluster = penstock_nodes(directory, config=TUNED)
@@ -51,7 +51,10 @@ def _to(host: str, port: int) -> Callable[[], tuple[str, int]]:
 
 @pytest.mark.parametrize("directions", [(Direction.IN,), (Direction.OUT,), tuple(Direction)], ids=str)
 def test_a_node_is_cut_off(directions: tuple[Direction, ...], tmp_path: Path, kafka_libs: Path) -> None:
-    """It is deaf, mute, or both, for 3 to 12 s; what it sends by itself still arrives where it is deaf."""
+    """A node gets no requests, its answers don't arrive, or both, for 3 to 12 s.
+
+    Its own requests still arrive.
+    """
     dice = random.Random(seed := new_seed())
     with ExitStack() as stack:
         cut_off = CutOff(stack, tmp_path)
@@ -75,7 +78,7 @@ def test_a_node_is_cut_off(directions: tuple[Direction, ...], tmp_path: Path, ka
 
 
 def test_a_slow_network(tmp_path: Path, kafka_libs: Path) -> None:
-    """One node's answers take 20 to 60 ms more: it stays in sync, and all goes on."""
+    """One node's answers are delayed by 20 to 60 ms: it stays in sync, and all clients continue."""
     dice = random.Random(seed := new_seed())
     with ExitStack() as stack:
         cut_off = CutOff(stack, tmp_path)
@@ -96,14 +99,14 @@ def test_a_slow_network(tmp_path: Path, kafka_libs: Path) -> None:
         under_load(cluster.bootstrap_servers, 3, seed, kafka_libs, disturb)
 
 
-# -- a machine of its own for each node ----------------------------------------------------------------
+# -- a separate machine for each node ------------------------------------------------------------------
 
 NOBODY = "02:00:00:00:00:ff"
-"""No interface has this address: what is sent there is lost without a word."""
+"""No interface has this address, so data sent there is lost silently."""
 
 
 class Machines:
-    """A network namespace with an address for each node, joined by a bridge in this process's own."""
+    """A network namespace with an address for each node, joined by a bridge in this process's namespace."""
 
     def __init__(self, stack: ExitStack, node_ids: list[int]) -> None:
         run("ip", "link", "set", "lo", "up")
@@ -138,7 +141,7 @@ class Machines:
         return f"10.77.0.{node_id}"
 
     def inside(self, node_id: int) -> list[str]:
-        """The words before a command that runs there."""
+        """The command prefix to run in the namespace."""
         return ["nsenter", "--net", "--target", str(self._pids[node_id]), "--"]
 
     def run_on(self, node_id: int, *words: str) -> None:
@@ -151,7 +154,7 @@ class Machines:
         run("ip", "link", "set", f"node{node_id}", "up")
 
     def lose(self, source: int, target: int) -> None:
-        """Whatever one sends to the other; the other way stays open."""
+        """Drop data from one node to another; the opposite direction stays open."""
         self.run_on(
             source,
             *("ip", "neighbour", "replace", self.address(target), "lladdr", NOBODY),
@@ -168,7 +171,7 @@ def run(*words: str) -> None:
 
 
 def until_apart(pid: int) -> None:
-    """Until a process has left this one's network."""
+    """Wait until a process has left this process's network."""
     ours = os.readlink("/proc/self/ns/net")
     deadline = time.monotonic() + 60
     while os.readlink(f"/proc/{pid}/ns/net") == ours:
@@ -192,7 +195,7 @@ def on_machines(directory: Path) -> Iterator[tuple[SeveralNodes, Machines]]:
 
 
 def test_machines_lose_each_other(tmp_path: Path, request: pytest.FixtureRequest, kafka_libs: Path) -> None:
-    """Each node on a network interface of its own: unplugged, or lost to one other node, one way or both."""
+    """Each node has its own network interface: it is unplugged, or loses another node, one way or both."""
     if not HAS_OWN_NETWORK:
         run_again_in_own_network(request.node)
         return

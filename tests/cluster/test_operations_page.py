@@ -1,6 +1,6 @@
-"""docs/operations.md, every command of it as it stands there, in one shell from top to bottom.
+"""Run every command of docs/operations.md unchanged, in one shell, from top to bottom.
 
-It has a network of its own where the machine allows one, since the page names ports; else those ports have to
+The page names ports, so the test runs in its own network if the machine allows it; otherwise those ports must
 be free.
 """
 
@@ -35,7 +35,7 @@ pytestmark = [
 
 
 class Shell:
-    """bash, with what it prints up to the end of each step."""
+    """A bash process, with its output up to the end of each step."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -57,7 +57,7 @@ class Shell:
         bound_memory(self._process.pid)
 
     def run(self, line: str) -> str:
-        """What a command prints. It has to succeed; one that is left in the background only has to start."""
+        """Run a command and return its output. It must succeed; a background command only has to start."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(f"{line}\necho '{END}'$?\n".encode())

@@ -1,6 +1,6 @@
-"""Registries while brokers die, and leaders stand still: an acknowledged schema stays, with its own id.
+"""Registries while brokers die and leaders hang: acknowledged schemas stay, each with its own id.
 
-Behind PENSTOCK_CLUSTER_FAULTS, the number of brokers that are killed; PENSTOCK_SEED repeats the dice.
+PENSTOCK_CLUSTER_FAULTS enables it and is the number of killed brokers; PENSTOCK_SEED repeats random choices.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def _stopped_for_long(servers: str, name: str, more: dict[str, str]) -> None:
         assert not before.is_own
         assert ask(former.url, "POST", "/subjects/s/versions", avro("R", "a")).body["id"] == 1
         former.pause()
-        # It hangs, so it refuses nobody: only when its session is over is there another.
+        # The leader hangs and rejects no connection, so its successor is elected once its session expires.
         assert other.store.election.wait_for_another(before, WITHIN_S).is_own
         assert ask(other.url, "POST", "/subjects/s/versions", avro("R", "a", "b?")).body["id"] == 2
         former.resume()

@@ -1,6 +1,6 @@
-"""Two brokers join and partitions move to them while clients produce: nobody gets an error or waits long.
+"""Two brokers join and partitions move to them while clients produce: no client gets an error or waits long.
 
-Runs where PENSTOCK_CLUSTER_FAULTS is set: it takes a minute, and wants the processors for itself.
+The test runs if PENSTOCK_CLUSTER_FAULTS is set: it takes a minute and needs an otherwise idle machine.
 """
 
 import os
@@ -31,7 +31,7 @@ pytestmark = [
 
 
 class Load:
-    """An idempotent producer at a steady rate, or as fast as it can; what was acknowledged each second."""
+    """An idempotent producer at a steady or maximum rate, with the number of acknowledgements per second."""
 
     def __init__(self, bootstrap_servers: str, records_per_s: float | None) -> None:
         self._producer = Producer(
@@ -84,7 +84,7 @@ class Load:
         assert not self.refused, self.refused[:3]
 
     def whole_seconds(self) -> list[int]:
-        """Without the first and the last, which are not whole."""
+        """The seconds without the first and the last, which are not complete."""
         first, last = min(self.acknowledged), max(self.acknowledged)
         return [self.acknowledged[second] for second in range(first + 1, last)]
 

@@ -1,7 +1,7 @@
-"""A streams application on a Spark standalone cluster that loses a worker and an executor stays exact.
+"""A streams application stays exact on a Spark standalone cluster that loses a worker and an executor.
 
-Penstock reaches the executors only by what the command sends them. Processes of Java and more than a minute:
-PENSTOCK_CLUSTERS=1 runs it (`make soak-streams`).
+The executors have Penstock only from the files that the command ships. The test starts Java processes and
+takes more than a minute: PENSTOCK_CLUSTERS=1 runs it (`make soak-streams`).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ BESIDE = "def text_of(number):\n    return str(number)\n"
 
 
 class Feeder(threading.Thread):
-    """Writes words until it is told to stop."""
+    """A thread that writes words until stopped."""
 
     def __init__(self, servers: str) -> None:
         super().__init__(daemon=True)
@@ -76,7 +76,7 @@ class Feeder(threading.Thread):
 
 
 class Command:
-    """`penstock streams run`, and what it has printed."""
+    """A process of `penstock streams run`, and its output."""
 
     def __init__(self, master: str, servers: str, directory: Path) -> None:
         self.said: list[str] = []
@@ -131,9 +131,9 @@ class Command:
 
 
 def foreign_python(directory: Path) -> Path:
-    """An environment with all that is installed beside this one's Penstock, and without it.
+    """An environment with all packages of this one except Penstock.
 
-    Only lines of the environment's own .pth file count, so an editable installation is not seen.
+    Only lines of the environment's own .pth file count, so an editable installation has no effect.
     """
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", "--symlinks", directory], check=True)
     [packages] = (directory / "lib").glob("python*/site-packages")
@@ -172,7 +172,7 @@ def test_an_application_survives_a_worker_and_an_executor(tmp_path: Path) -> Non
     for key, value in totals:
         counts[key].append(int(value))
     assert counts == {key: list(range(1, count + 1)) for key, count in feeder.sent.items()}
-    # Each executor has unpacked what was sent to it, and has imported that.
+    # Each executor has unpacked and imported the shipped files.
     executors = {place.parents[2] for place in places}
     assert len(executors) >= 2
     assert {place.relative_to(place.parents[2]) for place in places} == {

@@ -1,4 +1,4 @@
-"""Checkpoints that one version of Spark has written open in the next. The other way round is not promised.
+"""The next version of Spark opens checkpoints of the previous one. The reverse is not guaranteed.
 
 PENSTOCK_CLUSTERS=1 runs it. The older version is installed beside this environment for it: 450 MB, once.
 """
@@ -42,7 +42,7 @@ def older() -> Path:
 
 
 def run(servers: str, directory: Path, *before: Path) -> str:
-    """The version of Spark that has run."""
+    """Run the query and return the version of Spark."""
     paths = [*map(str, before), *sys.path]
     done = subprocess.run(
         [sys.executable, Path(__file__).with_name("spark_version_query.py"), servers, directory],
@@ -60,7 +60,7 @@ def write(servers: str, start: int, count: int) -> None:
     producer = Producer({"bootstrap.servers": servers})
     for number in range(start, start + count):
         place = number % len(KEYS)
-        producer.produce(SOURCE, str(number), KEYS[place], partition=place % 2)  # one of its own for each key
+        producer.produce(SOURCE, str(number), KEYS[place], partition=place % 2)  # one sequence per key
     assert producer.flush(30) == 0
 
 

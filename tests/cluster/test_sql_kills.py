@@ -1,7 +1,7 @@
-"""kill -9 of a SQL server in the middle of its queries: their outputs are those of one that was never killed.
+"""kill -9 of a SQL server during its queries: the outputs equal those of an uninterrupted server.
 
-PENSTOCK_SQL_KILLS sets how many kills (10 to 20 s each; without it there are none and the test is passed
-over), PENSTOCK_SEED repeats a run.
+PENSTOCK_SQL_KILLS sets the number of kills (10 to 20 s each; without it the test is skipped), PENSTOCK_SEED
+repeats a run.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ pytestmark = [
 
 
 class Topics:
-    """Of the shop, by clients that are not ours."""
+    """The topics of the shop, accessed by clients that are not ours."""
 
     def __init__(self, servers: str) -> None:
         self._servers = servers
@@ -59,7 +59,7 @@ class Topics:
         assert self._producer.flush(60) == 0
 
     def read(self, topic: str) -> list[Row]:
-        """What is committed, by partition."""
+        """The committed records, by partition."""
         settings = {"isolation.level": "read_committed", "enable.partition.eof": True}
         found = []
         with closing(self._consumer(settings)) as consumer:
@@ -70,7 +70,7 @@ class Topics:
         return found
 
     def end(self, topic: str) -> int:
-        """High watermarks of all partitions together."""
+        """The sum of the high watermarks of all partitions."""
         with closing(self._consumer({})) as consumer:
             return sum(
                 consumer.get_watermark_offsets(TopicPartition(topic, partition), 30)[1]
@@ -83,7 +83,7 @@ class Topics:
 
 @contextmanager
 def trading(shop: Shop, topics: Topics) -> Iterator[None]:
-    """Records come all the time."""
+    """Write records continuously during the block."""
     is_over = threading.Event()
 
     def trade() -> None:
@@ -114,7 +114,7 @@ class Story:
         self._server.run(SOURCES + QUERIES, auto_offset_reset="earliest")
 
     def kill(self, *, removing: bool = False) -> None:
-        """At a random point: when its outputs grow, or before. ``removing``: its checkpoint, too."""
+        """Kill the server as it starts or works, at random. ``removing`` also removes its checkpoint."""
         point = self._chance.choices(("at work", "starting"), (4, 1))[0]
         began_s = time.monotonic()
         if point == "at work" or removing:
@@ -129,14 +129,14 @@ class Story:
         self._server.start()
 
     def _wait_for_more(self) -> None:
-        """Until the server writes; and what it tells of a table fits together, and to what it has told."""
+        """Wait until the server writes, and check its answers about a table against earlier ones."""
         self._server.wait_until_ready()
         before = self._topics.end("DEAR")
         wait_for(lambda: self._topics.end("DEAR") > before, PROGRESS_TIMEOUT_S, self._server.last_words)
         self.look()
 
     def look(self) -> None:
-        """Orders of a customer have the numbers from 1 on: so the row tells whether it has each once."""
+        """Check that a table counts each order once: each customer's orders are numbered from 1."""
         for customer, n, seqs, latest in self._server.rows("SELECT * FROM totals;"):
             assert n == latest
             assert seqs == n * (n + 1) // 2
@@ -152,7 +152,7 @@ def wait_for(holds: Callable[[], bool], within_s: float, last_words: Callable[[]
 
 
 def differences(topics: Topics, expected: Uninterrupted) -> list[str]:
-    """Where the outputs are not what they have to be: the first key of each."""
+    """The differences between the outputs and the expected ones: the first key of each output."""
     found = []
     for output in OUTPUTS:
         there = output.compare(topics.read(output.topic))

@@ -1,4 +1,4 @@
-"""Three real nodes that make a cluster: elected, registered, replicated; one is lost, and comes back."""
+"""A cluster of three real nodes: election, registration, replication, and the loss and return of a node."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -39,7 +39,7 @@ PRODUCER = {"acks": "all", "enable.idempotence": True, "message.timeout.ms": 30_
 
 
 def eventually(look: Callable[[], T], within_s: float = 60.0) -> T:
-    """What ``look`` tells once it is something, and raises no AssertionError or OSError."""
+    """Retry ``look`` until it returns a true value and raises no AssertionError or OSError."""
     deadline = time.monotonic() + within_s
     while True:
         try:
@@ -59,7 +59,7 @@ def metadata(node: Node, *topics: str) -> MetadataResponse:
 
 
 def quorum_leader(node: Node) -> int:
-    """The active controller, as a node tells it; -1 while there is none."""
+    """The active controller that a node reports, or -1 while there is none."""
     partition = DescribeQuorumRequest.PartitionData(partition_index=0)
     topic = DescribeQuorumRequest.TopicData(topic_name="__cluster_metadata", partitions=[partition])
     with Wire(node.bootstrap_servers) as wire:
@@ -122,13 +122,13 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.fixture(scope="module")
 def apart() -> Iterator[Cluster]:
-    """Two brokers, and three controllers that are nothing else."""
+    """Two brokers and three dedicated controllers."""
     with Cluster(nodes=2, controllers=3, start_timeout_s=60) as started:
         yield started
 
 
 def knows(node: Node, addresses: set[tuple[int, str, int]]) -> bool:
-    """A node may hear a moment later than the last one itself that this is ready."""
+    """Whether a node sees all brokers; it may learn of the last one a moment after that one is ready."""
     return {(b.node_id, b.host, b.port) for b in metadata(node).brokers} == addresses
 
 
@@ -158,7 +158,7 @@ def test_records_come_and_go_by_any_node(cluster: Cluster) -> None:
 
 def test_what_the_controller_refuses_comes_back_as_it_said_it(cluster: Cluster) -> None:
     topic = CreateTopicsRequest.CreatableTopic(name="too many", num_partitions=1, replication_factor=9)
-    for node in cluster.nodes:  # two of them forward it
+    for node in cluster.nodes:  # two of the nodes forward the request
         with Wire(node.bootstrap_servers) as wire:
             for version in (2, 4, 5, 7):
                 response = wire.ask(
@@ -235,7 +235,7 @@ def test_a_broker_of_another_cluster_is_refused(cluster: Cluster) -> None:
 
 
 def test_a_node_is_stopped_and_started_without_a_failed_produce(cluster: Cluster) -> None:
-    """Controlled shutdown: it leads nothing any more when it goes."""
+    """Controlled shutdown: the node leads no partition when it stops."""
     create(cluster, "rolling")
     eventually(lambda: isr_of(cluster.nodes[0], "rolling") == [[1, 2, 3]] * 3)
     produce(cluster, "rolling", range(100))
@@ -296,7 +296,7 @@ def test_a_broker_is_added(apart: Cluster) -> None:
 
 
 def test_a_node_that_was_not_formatted_for_it_does_not_start() -> None:
-    """Not formatted at all, or for another node or cluster: it says so and ends."""
+    """A directory that is not formatted, or for another node or cluster: the node reports that and exits."""
     cluster = Cluster(nodes=2)
     try:
         node = cluster.nodes[0]

@@ -1,7 +1,7 @@
-"""Transactions on three nodes, one right after the other: each must wait for the markers of the one before.
+"""Successive transactions on three nodes: each must wait for the markers of the previous one.
 
-A commit on a follower's fetch may append at once to other partitions that the same follower fetches. Where
-that fetch was not told, it slept for its half second, and so did every transaction. Here such a fetch would
+A commit triggered by a follower's fetch may append at once to other partitions of the same fetch. If that
+fetch is not notified, it sleeps for its half second and delays every transaction. Here such a fetch would
 sleep for longer than a transaction may take.
 """
 

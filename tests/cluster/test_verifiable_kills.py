@@ -1,6 +1,6 @@
-"""kafka-verifiable-producer and -consumer over 20 kills of nodes: nothing lost, nothing twice.
+"""kafka-verifiable-producer and -consumer during 20 kills of nodes: no record is lost or duplicated.
 
-PENSTOCK_VERIFIABLE_KILLS is how many kills there are; without it the test does not run.
+PENSTOCK_VERIFIABLE_KILLS is the number of kills; without it the test does not run.
 """
 
 import json
@@ -38,7 +38,7 @@ pytestmark = [
 
 
 class Tool:
-    """A verifiable client, its events as they come."""
+    """A process of a verifiable client, with its events."""
 
     def __init__(self, libs: Path, name: str, *words: str) -> None:
         options = ["-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-cp", f"{libs}/*"]
@@ -59,7 +59,7 @@ class Tool:
         return [event for event in list(self.events) if event["name"] == name]
 
     def stop(self) -> None:
-        """As a user would, and wait until it has said all."""
+        """Stop the client as a user would, and wait for its last output."""
         self._process.send_signal(signal.SIGTERM)
         try:
             self._process.wait(90)

@@ -1,7 +1,6 @@
 """Consume, transform, produce with confluent-kafka, until killed: BOOTSTRAP NAME SOURCE SINK GROUP.
 
-NAME is the transactional id. Ends by itself where its producer can't go on: then another is
-started.
+NAME is the transactional id. The process exits if its producer cannot continue, and is then replaced.
 """
 
 import faulthandler
@@ -22,8 +21,8 @@ def main(bootstrap: str, name: str, source: str, sink: str, group: str) -> None:
             "bootstrap.servers": bootstrap,
             "transactional.id": name,
             "transaction.timeout.ms": 10_000,
-            # By default librdkafka 2.16 forgets its brokers when all are down, but not the handle by which it
-            # has cached the group coordinator: sending offsets to the transaction then waits forever.
+            # By default librdkafka 2.16 drops its brokers when all are down, but not the handle by which it
+            # has cached the group coordinator. Sending offsets to the transaction then waits forever.
             "metadata.recovery.strategy": "none",
             "reconnect.backoff.max.ms": 200,
             "linger.ms": 0,
@@ -46,7 +45,7 @@ def main(bootstrap: str, name: str, source: str, sink: str, group: str) -> None:
     )
     consumer.subscribe([source])
     while True:
-        # Of before the poll: if the group rebalances in it the offsets are refused, and so are the records.
+        # From before the poll: if the group rebalances in it, the offsets and the records are rejected.
         member = consumer.consumer_group_metadata()
         messages = [m for m in consumer.consume(RECORDS_MAX, timeout=0.2) if m.error() is None]
         if messages:
@@ -63,7 +62,7 @@ def main(bootstrap: str, name: str, source: str, sink: str, group: str) -> None:
 
 
 def transform(producer: Producer, messages: list[Message], sink: str, member: object) -> None:
-    """One transaction. Raises KafkaException, or InterruptedError where it is to be aborted by choice."""
+    """Run one transaction. Raises KafkaException, or InterruptedError for an intentional abort."""
     producer.begin_transaction()
     ends: dict[tuple[str, int], int] = {}
     for message in messages:
@@ -73,8 +72,8 @@ def transform(producer: Producer, messages: list[Message], sink: str, member: ob
         producer.flush(TIMEOUT_S)
         raise InterruptedError
     offsets = [TopicPartition(topic, partition, end) for (topic, partition), end in ends.items()]
-    # librdkafka 2.16 drops a broker that metadata don't name while it is down, but may still have it as the
-    # group's coordinator: then this call waits for ever for a connection that nobody makes, its own timeout
+    # librdkafka 2.16 drops a broker that is down and missing in metadata, but may still have it as the
+    # group's coordinator: then this call waits forever for a connection that is never opened, its own timeout
     # notwithstanding.
     faulthandler.dump_traceback_later(TIMEOUT_S + 5, exit=True)
     try:
@@ -91,7 +90,7 @@ def transform(producer: Producer, messages: list[Message], sink: str, member: ob
 
 
 def rewind(consumer: Consumer) -> None:
-    """Back to what is committed."""
+    """Seek to the committed offsets."""
     for partition in consumer.committed(consumer.assignment(), timeout=TIMEOUT_S):
         if partition.offset < 0:
             partition.offset = OFFSET_BEGINNING

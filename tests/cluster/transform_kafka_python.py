@@ -1,7 +1,6 @@
 """Consume, transform, produce with kafka-python, until killed: BOOTSTRAP NAME SOURCE SINK GROUP.
 
-NAME is the transactional id. Ends by itself where its producer can't go on: then another is
-started.
+NAME is the transactional id. The process exits if its producer cannot continue, and is then replaced.
 """
 
 import faulthandler
@@ -25,7 +24,7 @@ def main(bootstrap: str, name: str, source: str, sink: str, group: str) -> None:
         transaction_timeout_ms=10_000,
         reconnect_backoff_max_ms=200,
     )
-    # When its broker goes, 3.0.12 may lose a request, or spin for ever, and these calls take no timeout.
+    # When its broker stops, 3.0.12 may lose a request or spin forever, and these calls take no timeout.
     faulthandler.dump_traceback_later(LOST_S, exit=True)
     producer.init_transactions()
     faulthandler.cancel_dump_traceback_later()
@@ -67,7 +66,7 @@ def main(bootstrap: str, name: str, source: str, sink: str, group: str) -> None:
 
 
 def rewind(consumer: KafkaConsumer, partitions: set[TopicPartition]) -> None:
-    """Back to what is committed."""
+    """Seek to the committed offsets."""
     for partition in partitions:
         consumer.seek(partition, consumer.committed(partition) or 0)
 

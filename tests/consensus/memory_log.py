@@ -1,4 +1,4 @@
-"""A replicated log in memory that forgets on a crash what was not flushed."""
+"""A replicated log in memory that loses unflushed entries on a crash."""
 
 import pickle
 import random
@@ -19,7 +19,7 @@ class Entry(NamedTuple):
 
 class Snapshot(NamedTuple):
     values: tuple[object, ...]
-    """What the data records below it said, all of them."""
+    """The values of all data records below the end of the snapshot."""
     kraft_version: int
     voters: VoterSet | None
 
@@ -35,7 +35,7 @@ class MemoryLog:
         self.snapshots: dict[SnapshotId, Snapshot] = {}
         self._receiving: tuple[SnapshotId, bytearray] | None = None
 
-    # What there is
+    # Content
 
     @property
     def end_offset(self) -> int:
@@ -59,7 +59,7 @@ class MemoryLog:
         return self.entries[offset - self.start_offset]
 
     def values(self, end_offset: int) -> tuple[object, ...]:
-        """What the data records below an offset say."""
+        """The values of the data records below an offset."""
         base: tuple[object, ...] = ()
         start = 0
         for at, snapshot in self.snapshots.items():
@@ -134,12 +134,12 @@ class MemoryLog:
     # Snapshots
 
     def format(self, voters: VoterSet) -> None:
-        """As formatting leaves a voter of a dynamic quorum."""
+        """Format the log as that of a voter in a dynamic quorum."""
         self.snapshots[BOOTSTRAP_SNAPSHOT] = Snapshot((), 1, voters)
         self._load(BOOTSTRAP_SNAPSHOT)
 
     def take_snapshot(self, end_offset: int, *, trim: bool) -> None:
-        """Of what is committed; with ``trim`` the log begins with it."""
+        """Take a snapshot of the committed records; with ``trim`` the log then starts with it."""
         if end_offset <= self.start_offset:
             return
         at = SnapshotId(end_offset, self.entry(end_offset - 1).epoch)
@@ -198,7 +198,7 @@ class MemoryLog:
     # Power
 
     def crash(self, rng: random.Random) -> None:
-        """Lose some of what was not flushed, and what was being received."""
+        """Lose some unflushed entries, and any snapshot that is being received."""
         keep = rng.randint(min(self.durable_end, self.end_offset), self.end_offset)
         self.truncate_to(keep)
         self.durable_end = keep

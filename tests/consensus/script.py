@@ -1,23 +1,23 @@
-"""Scripts that drive a quorum step by step and show what it does; see `scripts/`.
+"""Scripts that drive a quorum step by step and show its actions; see `scripts/`.
 
-A script is a list of steps, each with what it brings about below a line of dashes:
+A script is a list of steps, each with its output below a line of dashes:
 
     voters 1 2 3      make members; also `observers 4`; with `static` the quorum has kraft.version 0
-    elected 1         what it takes, untold, until 1 leads and all have its first record
-    pass 1 1200       1200 ms pass for member 1; for all without a number of one
-    live 1200         1200 ms pass for all, and everything arrives; of fetches nothing is told
-    deliver 1 2       what 1 has sent to 2 arrives and is answered; without numbers everything, until quiet
-    drop 1 2          what 1 has sent to 2 is lost, and 1 sees that
-    cut 1             nothing comes through to 1 or from it, and nobody sees that; `heal` ends it
+    elected 1         run without output until 1 leads and all have its first record
+    pass 1 1200       1200 ms pass for member 1, or without a number for all
+    live 1200         1200 ms pass for all, and all messages arrive; fetches are not shown
+    deliver 1 2       deliver and answer requests from 1 to 2; without numbers all, until none is pending
+    drop 1 2          requests from 1 to 2 are lost, and 1 notices
+    cut 1             messages to and from 1 are lost silently; `heal` ends it
     propose 1 a       the controller on member 1 appends a record
-    flush 1           what member 1 appended as the leader is on its disk
-    crash 1, start 1  what was not flushed is gone
-    snapshot 1        of what is committed; the log begins with it
+    flush 1           flush what member 1 appended as the leader
+    crash 1, start 1  unflushed records are lost
+    snapshot 1        snapshot the committed records; the log then starts with it
     add 4, remove 2   ask the leader to change the voters
     resign 1          the controller on member 1 cannot go on
     show              roles, logs and high watermarks
 
-Disks are quick here, and a member's election timeout is one second and as many hundred ms as its number.
+Disks are fast here. A member's election timeout is one second plus 100 ms times its number.
 """
 
 import random
@@ -66,7 +66,7 @@ LISTENER = "CONTROLLER"
 
 
 class ByNumber(random.Random):
-    """Chance as scripts have it: the number of the member, times a hundred."""
+    """The random source of scripts: the number of the member times a hundred."""
 
     def __init__(self, member_id: int) -> None:
         super().__init__()
@@ -87,20 +87,20 @@ class ScriptMember:
 
 
 class Script:
-    """Runs steps; each gives lines of what happened."""
+    """A script run; each step returns lines that describe its effects."""
 
     def __init__(self) -> None:
         self.now_ms = 10_000
         self.members: dict[int, ScriptMember] = {}
         self._out: list[str] = []
         self._sent: list[tuple[int, int, Send]] = []
-        """(from, to, request) on their way."""
+        """The pending requests as (from, to, request)."""
         self._tokens: dict[int, tuple[int, int, Send]] = {}
         self._token = 0
         self._cut: set[int] = set()
 
     def run(self, step: str) -> list[str]:
-        """Carry out one step. Raises AttributeError for a word that is none."""
+        """Run one step. Raises AttributeError for an unknown command."""
         self._out = []
         word, *args = step.split()
         getattr(self, f"do_{word}")(*args)
@@ -249,7 +249,7 @@ class Script:
                 f"high watermark {watermark}, voters {' '.join(map(str, raft.voters.ids))}",
             )
 
-    # How it goes
+    # Execution
 
     def _raft(self, member: ScriptMember) -> Raft:
         assert member.raft is not None, f"member {member.id} is down"
@@ -264,7 +264,7 @@ class Script:
         return f"{type(role).__name__}{of} in {role.epoch}"
 
     def _settle(self, member: ScriptMember) -> None:
-        """Carry out what the state machine wants, and poll until it wants nothing more."""
+        """Apply the effects of the state machine, and poll until it has none."""
         raft = member.raft
         if raft is None:
             return
@@ -388,7 +388,7 @@ def _response(response: Response) -> str:
 
 
 def steps(text: str) -> Iterator[tuple[list[str], str, list[str]]]:
-    """(comments before it, step, expected lines) of a script's text."""
+    """The (comments before it, step, expected lines) of each step of a script's text."""
     for block in text.split("\n\n"):
         lines = [line for line in block.splitlines() if line]
         comments = [line for line in lines if line.startswith("#")]
@@ -400,7 +400,7 @@ def steps(text: str) -> Iterator[tuple[list[str], str, list[str]]]:
 
 
 def rewritten(text: str) -> str:
-    """The script with what each step really brings about."""
+    """The script with the actual output of each step."""
     script = Script()
     blocks = []
     for comments, step, _ in steps(text):

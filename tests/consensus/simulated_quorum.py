@@ -1,5 +1,7 @@
-"""A quorum in one thread and virtual time: a network that loses, delays, reorders and doubles, disks that are
-slow and forget, members that die and come back, voters that change. One seed decides everything.
+"""A quorum in one thread and virtual time, driven by one seed.
+
+The network loses, delays, reorders and duplicates messages, disks are slow and lose data, members die and
+restart, and voters change.
 
 After every step the invariants of Raft are checked, see `Invariants`.
 """
@@ -42,7 +44,7 @@ LISTENER = "CONTROLLER"
 
 @dataclass
 class Faults:
-    """How bad things are; probabilities, and times in ms."""
+    """The severity of faults: probabilities, and times in ms."""
 
     lost: float = 0.0
     doubled: float = 0.0
@@ -51,7 +53,7 @@ class Faults:
 
 
 class Invariants:
-    """What must hold whatever happens. Raises AssertionError."""
+    """The invariants of Raft. Checks raise AssertionError."""
 
     def __init__(self) -> None:
         self.leaders: dict[int, int] = {}
@@ -78,7 +80,7 @@ class Invariants:
         member.checked = high_watermark
 
     def check_completeness(self, member: "Member") -> None:
-        """Who is elected has everything that was ever committed."""
+        """Check that an elected leader has all records ever committed."""
         log = member.log
         assert log.end_offset >= len(self.committed), f"{member.id} leads with {log.end_offset} records only"
         for offset in range(log.start_offset, len(self.committed)):
@@ -87,7 +89,7 @@ class Invariants:
 
 @dataclass
 class Disk:
-    """What a member has when it comes back."""
+    """The data that a member has after a restart."""
 
     directory_id: bytes
     log: MemoryLog
@@ -96,7 +98,7 @@ class Disk:
 
 @dataclass
 class Member:
-    """One running node: its state machine, and the effects it is at work on."""
+    """One running node: its state machine and its pending effects."""
 
     id: int
     disk: Disk
@@ -128,7 +130,7 @@ class SimulatedQuorum:
         self.members: dict[int, Member] = {}
         self.down: dict[int, Disk] = {}
         self.cut: set[tuple[int, int]] = set()
-        """Pairs (from, to) between which nothing gets through."""
+        """The (from, to) pairs whose messages are lost."""
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._sequence = 0
         self._lives = 0
@@ -170,7 +172,7 @@ class SimulatedQuorum:
         rng = random.Random(self.rng.random())
         member = Member(member_id, disk, Raft(settings, disk.log, rng, disk.election), self._lives)
         self.members[member_id] = member
-        disk.log.durable_end = disk.log.end_offset  # a node flushes what it finds before it fetches
+        disk.log.durable_end = disk.log.end_offset  # a node flushes its log before it fetches
         self._feed(member, member.raft.start)
 
     auto_join = False
@@ -205,7 +207,7 @@ class SimulatedQuorum:
             assert self.now_ms < until, f"not so within {limit_ms} ms: {self}"
             self.run(10)
 
-    # Feeding the state machine: one thing at a time, its effects in order, then a poll
+    # Input of the state machine: one event at a time, its effects in order, then a poll
 
     def _feed(self, member: Member, event: Callable[[int], None]) -> None:
         if not self._is_alive(member):
@@ -235,7 +237,7 @@ class SimulatedQuorum:
         self._observe(member)
 
     def _resume(self, member: Member, effect: Effect) -> None:
-        """A disk was slow; now it is done."""
+        """Continue after a slow disk operation."""
         if not self._is_alive(member):
             return
         self._done(member, effect)
@@ -243,7 +245,7 @@ class SimulatedQuorum:
         self._work(member)
 
     def _carry_out(self, member: Member, effect: Effect) -> int | None:
-        """Do it; or say how long the disk takes."""
+        """Apply an effect, or return the time that the disk needs."""
         match effect:
             case Send():
                 self._send(member, effect)
@@ -290,7 +292,7 @@ class SimulatedQuorum:
             self._flush(member)
 
     def _flush(self, member: Member) -> None:
-        """What a leader appended becomes durable beside everything else."""
+        """Flush the appends of a leader concurrently with other events."""
         end_offset, epoch = member.log.end_offset, member.raft.epoch
         member.is_flushing = True
 
@@ -325,7 +327,7 @@ class SimulatedQuorum:
         )
 
     def _pass(self, source: int, target: int, arrive: Callable[[], None]) -> bool:
-        """A message on its way; False when the connection is seen to be lost, silence is as likely."""
+        """Send a message. Return False if the loss of the connection is visible; silent loss is as likely."""
         if (source, target) in self.cut or target not in self.members or self.rng.random() < self.faults.lost:
             return self.rng.random() < 0.5
         self.after(self.rng.randint(*self.faults.delay_ms), arrive)
@@ -347,7 +349,7 @@ class SimulatedQuorum:
 
     @property
     def leader(self) -> Member | None:
-        """The one of the highest epoch."""
+        """The leader with the highest epoch."""
         leaders = [member for member in self.members.values() if member.raft.is_leader]
         return max(leaders, key=lambda member: member.raft.epoch, default=None)
 
@@ -360,7 +362,7 @@ class SimulatedQuorum:
             self._feed(member, member.raft.appended)
 
     def ask(self, member: Member, request: Request) -> list[Response]:
-        """A request from outside; the list has the response once there is one."""
+        """Send a client request; the returned list gets the response."""
         answers: list[Response] = []
         self._ask(member.id, request, answers.append)
         return answers
@@ -378,7 +380,7 @@ class SimulatedQuorum:
         return self.ask(leader, RemoveVoterRequest("cluster", key))
 
     def is_settled(self) -> bool:
-        """One leads, and all have the same log, committed to its end."""
+        """Whether there is a leader and all members have the same log, committed to its end."""
         leader = self.leader
         if leader is None or leader.raft.high_watermark != leader.log.end_offset:
             return False

@@ -1,4 +1,4 @@
-"""What a leader keeps of those that fetch from it."""
+"""A leader's state of the replicas that fetch from it."""
 
 from penstock.consensus.leader import OBSERVER_SESSION_MS, Leader
 from penstock.consensus.voters import Address, ReplicaKey, Voter, VoterSet
@@ -13,7 +13,7 @@ def leader() -> Leader:
 
 
 def test_observers_that_fetch_no_more_are_forgotten_when_others_come() -> None:
-    """Every node that is made anew has another directory id."""
+    """Each newly formatted node has another directory id."""
     leading = leader()
     for number in range(1000):
         now_ms = number * OBSERVER_SESSION_MS // 10

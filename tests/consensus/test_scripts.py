@@ -1,4 +1,4 @@
-"""Each script in `scripts/` does what it says. With PENSTOCK_REWRITE=1 the scripts are written anew."""
+"""Each script in `scripts/` has the expected output. With PENSTOCK_REWRITE=1 the scripts are rewritten."""
 
 import os
 from pathlib import Path

@@ -9,13 +9,17 @@ from simulated_quorum import Faults, SimulatedQuorum
 from penstock.consensus.voters import ReplicaKey
 
 FOUND = (19772,)
-"""An observer had the leader's id from its disk, and of the two it could ask only the leader answered."""
+"""Seeds that failed once.
+
+19772: an observer read the leader's id from its disk, and of the two members it could ask only the
+leader answered.
+"""
 COUNT = int(os.environ.get("PENSTOCK_QUORUM_SEEDS", "100"))
 SEEDS = [int(os.environ["PENSTOCK_SEED"])] if "PENSTOCK_SEED" in os.environ else [*range(COUNT), *FOUND]
 
 
 def disturb(quorum: SimulatedQuorum, rng: random.Random, *, change_voters: bool) -> None:
-    """Something that happens to machines and networks."""
+    """Apply a random fault to machines or networks."""
     ids = sorted(quorum.addresses)
     one = rng.choice(ids)
     match rng.randrange(11):

@@ -1,4 +1,4 @@
-"""Sets of voters and when they were in force."""
+"""Sets of voters and their offsets in the log."""
 
 from penstock.consensus.history import ControlHistory
 from penstock.consensus.voters import Address, ReplicaKey, Voter, VoterSet

@@ -1,8 +1,8 @@
-"""Scripts that drive a coordinator and show what it says; each coordinator has its own commands.
+"""Scripts that drive a coordinator and show its output; each coordinator has its own commands.
 
-A script is a list of blocks: a command, a line of dashes, what comes of it, an empty line. Lines that begin
-with `#` are prose. With PENSTOCK_REWRITE=1 in the environment the test writes the outcome into the script,
-to be read before it is committed.
+A script is a list of blocks: a command, a line of dashes, its output, an empty line. Lines that begin with
+`#` are prose. With PENSTOCK_REWRITE=1 in the environment the test writes the output into the script, for
+review before a commit.
 """
 
 import itertools
@@ -31,11 +31,11 @@ class Options:
 
 class Driver(Protocol):
     def run(self, command: str) -> list[str]:
-        """What comes of one command, line by line."""
+        """Run one command and return its output, line by line."""
 
 
 def run_script(text: str, driver: Driver) -> str:
-    """The script again, with what really came of each command."""
+    """The script with the actual output of each command."""
     rendered: list[str] = []
     lines = iter(text.splitlines())
     for line in lines:

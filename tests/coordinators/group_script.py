@@ -1,9 +1,9 @@
-"""The commands of scripts about groups; see `coordinator_script` for what a script is.
+"""The commands of scripts about groups; see `coordinator_script` for the format of scripts.
 
-What comes of a command is every answer (`a <- …`), every record appended (`log …`) and every timer's doing,
-in order.
+The output of a command is every answer (`a <- …`), every appended record (`log …`) and every action of a
+timer, in order.
 
-Members are named by their client; the script never spells out member ids unless it wants to lie:
+Clients name the members; a script contains member ids only to send wrong ones:
 
     join g a topics=t1,t2 protocols=range,sticky session=10s rebalance=60s version=9 instance=i fresh
     sync g a assign a=p0 b=p1            heartbeat g a            leave g a b
@@ -44,7 +44,7 @@ CONFIG_FIELDS = {name.replace("_", "."): name for name in GroupCoordinatorConfig
 
 
 def subscription(topics: list[str]) -> bytes:
-    """A consumer's metadata, version 0: topics, no user data."""
+    """A consumer's metadata in version 0: topics and no user data."""
     encoded = b"".join(struct.pack(">h", len(t)) + t.encode() for t in topics)
     return struct.pack(">hi", 0, len(topics)) + encoded + struct.pack(">i", -1)
 
@@ -60,7 +60,7 @@ def topics_of(metadata: bytes) -> str:
 
 @dataclass(eq=False)
 class Client:
-    """Who calls; stands for the broker's request context, and is the ticket of what it has parked."""
+    """A client, which serves as the broker's request context and as the key of its delayed requests."""
 
     name: str
     client_id: str
@@ -72,13 +72,13 @@ class Client:
 
 
 class GroupDriver:
-    """One coordinator, its log, and the clients that talk to it."""
+    """One coordinator, its log and its clients."""
 
     def __init__(self) -> None:
         self.config = GroupCoordinatorConfig(group_initial_rebalance_delay_ms=0)
         self.now_ms = 0
         self.log: list[tuple[CoordinatorRecord | bool, int]] = []
-        """Records, and of markers whether they commit; with the producer id of the transaction."""
+        """Records, or for markers whether they commit; each with the producer id of the transaction."""
         self.clients: dict[tuple[str, str], Client] = {}
         self.failures: list[ErrorCode] = []
         self.out: list[str] = []
@@ -93,7 +93,7 @@ class GroupDriver:
         handler(words)
         return self.out
 
-    # -- the owner's duties --------------------------------------------------------------------------
+    # -- the owner's tasks ---------------------------------------------------------------------------
 
     def _start(self) -> None:
         self.coordinator = GroupCoordinator(self.config, lambda: str(next(self._uuids)))
@@ -105,7 +105,7 @@ class GroupDriver:
         self.settle(self.coordinator.on_loaded(self.now_ms))
 
     def settle(self, records: list[CoordinatorRecord]) -> ErrorCode:
-        """Append, replay, deliver: what the broker does after every call."""
+        """Append, replay and deliver, as the broker does after every call."""
         error = ErrorCode.NONE
         if records and self.failures:
             error = self.failures.pop(0)
@@ -133,7 +133,7 @@ class GroupDriver:
             self._names[response.member_id] = client.name
 
     def client(self, group_id: str, name: str) -> Client:
-        """A name stands for another client in every group."""
+        """The client of this name; each group has its own."""
         return self.clients.setdefault((group_id, name), Client(name, name.rstrip("'")))
 
     # -- requests ------------------------------------------------------------------------------------
@@ -364,7 +364,7 @@ class GroupDriver:
     def do_delete_topic(self, words: list[str]) -> None:
         self.settle(self.coordinator.handle_topic_deleted(words[0], ZERO_UUID))
 
-    # -- the world -----------------------------------------------------------------------------------
+    # -- environment ---------------------------------------------------------------------------------
 
     def do_advance(self, words: list[str]) -> None:
         end_ms = self.now_ms + duration_ms(words[0])
@@ -394,7 +394,7 @@ class GroupDriver:
         self.coordinator.on_unloaded()
         self.settle([])
 
-    # -- showing -------------------------------------------------------------------------------------
+    # -- output --------------------------------------------------------------------------------------
 
     def show(self, response: object) -> str:
         if isinstance(response, ErrorCode):

@@ -1,4 +1,4 @@
-"""Timers against the obvious model: a dictionary that is searched."""
+"""Timers compared with a simple model: a dictionary that is searched."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""Random histories: whatever clients, clocks, failing disks and restarts do, these stay true."""
+"""Random histories of clients, clocks, failing disks and restarts, with invariants of groups."""
 
 import itertools
 from collections import Counter
@@ -41,7 +41,7 @@ CONFIG = GroupCoordinatorConfig(
 
 @dataclass(eq=False)
 class Consumer:
-    """One client of one group, with what it believes."""
+    """A client of a group, with its view of the group."""
 
     group_id: str
     client_id: str
@@ -102,7 +102,7 @@ class GroupHistories(RuleBasedStateMachine):
         return error
 
     def forget_group(self, group_id: str) -> None:
-        """A group that was deleted may come back, from generation 0."""
+        """Forget a deleted group, which may be created again from generation 0."""
         self.generations.pop(group_id, None)
         self.owners = {key: owner for key, owner in self.owners.items() if key[0] != group_id}
 
@@ -129,7 +129,7 @@ class GroupHistories(RuleBasedStateMachine):
             owner = self.owners.setdefault(key, consumer.client_id)
             assert owner == consumer.client_id, f"{key} belongs to {owner} and {consumer.client_id}"
 
-    # -- what clients do -----------------------------------------------------------------------------
+    # -- actions of clients --------------------------------------------------------------------------
 
     @initialize(versions=st.lists(st.sampled_from([3, 5, 9]), min_size=10, max_size=10))
     def choose_versions(self, versions: list[int]) -> None:
@@ -198,9 +198,9 @@ class GroupHistories(RuleBasedStateMachine):
         seed=st.randoms(use_true_random=False),
     )
     def settle_down(self, first: int, count: int, protocols: tuple[str, ...], seed: object) -> None:
-        """Some consumers of a group do what well-behaved clients do, so that rounds are often finished."""
+        """Let some consumers of a group behave correctly, so that many rebalances complete."""
         indexes = range(first, first + count)
-        for _ in range(2):  # the second time with the id that the first may have asked for
+        for _ in range(2):  # the second time with the id that the first may have received
             for index in indexes:
                 self.join(index, protocols, restarted=False)
         self.pass_time(1_000)
@@ -251,7 +251,7 @@ class GroupHistories(RuleBasedStateMachine):
         records, _ = self.coordinator.handle_offset_commit(request, consumer, self.now_ms)
         self.settle(records)
 
-    # -- what the world does -------------------------------------------------------------------------
+    # -- environment ---------------------------------------------------------------------------------
 
     @rule(step_ms=st.sampled_from([0, 500, 3_000, 9_000, 30_000]))
     def pass_time(self, step_ms: int) -> None:
@@ -273,11 +273,11 @@ class GroupHistories(RuleBasedStateMachine):
     @rule()
     def restart(self) -> None:
         self.tickets.clear()
-        self.generations.clear()  # a round that was not written is forgotten
+        self.generations.clear()  # a rebalance that was not written is lost
         self.owners.clear()
         self.start()
 
-    # -- what stays true -----------------------------------------------------------------------------
+    # -- invariants ----------------------------------------------------------------------------------
 
     def groups(self, coordinator: GroupCoordinator) -> list[ClassicGroup]:
         return [g for g in coordinator._shard.groups.values() if isinstance(g, ClassicGroup)]
@@ -334,7 +334,7 @@ class GroupHistories(RuleBasedStateMachine):
         for group in self.groups(self.coordinator):
             twin = loaded.pop(group.group_id)
             assert twin.generation_id <= group.generation_id
-            # What could not be written is known to this coordinator only.
+            # Only this coordinator knows state that it could not write.
             if group.state in SETTLED and twin.generation_id == group.generation_id:
                 assert durable_view(twin) == durable_view(group)
         assert not loaded

@@ -1,4 +1,4 @@
-"""Offsets committed in transactions: they wait for their marker, and then the newest record wins."""
+"""Offsets committed in transactions: they wait for their marker; then the newest record wins."""
 
 import pytest
 
@@ -13,7 +13,7 @@ PRODUCER = 4000
 
 
 class Log:
-    """Replays records at rising offsets."""
+    """A log that replays records at rising offsets."""
 
     def __init__(self) -> None:
         self.coordinator = GroupCoordinator(GroupCoordinatorConfig(), lambda: "id")

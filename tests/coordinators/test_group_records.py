@@ -1,4 +1,4 @@
-"""The bytes in `__consumer_offsets`: what Apache Kafka's own decoder reads in them, and what we read back."""
+"""The bytes in `__consumer_offsets`, as read by Apache Kafka's own decoder and by ours."""
 
 import json
 import re
@@ -66,7 +66,7 @@ def test_records_are_read_back_as_they_were() -> None:
         assert there.value is not None
         value, version = decode_coordinator_value(key, there.value)
         assert version == record.value_version
-        if version == 4 or key.ID == 2:  # version 1 of a commit has no leader epoch to give back
+        if version == 4 or key.ID == 2:  # version 1 of a commit contains no leader epoch
             assert value == record.value
 
 

@@ -1,4 +1,4 @@
-"""The group coordinator as stories; see `group_script` for the commands."""
+"""The group coordinator, tested with scripts; see `group_script` for the commands."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Patterns of clients: the language is that of `re` where both have it, the time is not."""
+"""Patterns of clients: they match as in `re` where both have a feature, but in linear time."""
 
 import re
 
@@ -23,7 +23,7 @@ def composed(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
 @given(st.recursive(ATOMS, composed, max_leaves=12), st.lists(st.text("abc1\n", max_size=8), min_size=1))
 def test_it_fits_what_python_fits(pattern: str, texts: list[str]) -> None:
     ours = Pattern(pattern)
-    # Python's $ also stands before a newline at the end; here, as in RE2, at the end only.
+    # Python's $ also matches before a final newline; here, as in RE2, it matches only at the end.
     theirs = re.compile(pattern.replace("$", r"\Z"), re.ASCII)
     for text in texts:
         assert ours.fullmatch(text) is (theirs.fullmatch(text) is not None), text
@@ -82,7 +82,7 @@ def test_what_is_no_pattern(pattern: str) -> None:
 
 @pytest.mark.parametrize("pattern", ["(a+)+b", "(a|a)*b", "(.*)*x(.*)*y", "(a?){500}a{500}"])
 def test_no_text_takes_for_ever(pattern: str) -> None:
-    """Where Python's `re` would still be at it."""
+    """Python's `re` would take forever on these texts."""
     assert not Pattern(pattern).fullmatch("a" * 300)
 
 

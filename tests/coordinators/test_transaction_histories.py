@@ -1,7 +1,7 @@
-"""Random histories of transactions: whatever producers, networks, clocks, disks and restarts do, stays true.
+"""Random histories of transactions with faulty producers, networks, clocks and disks, and their invariants.
 
-Around the coordinator stands a small world: partitions that keep the epochs of producers as Kafka's do, and
-processes that take a transactional id from each other, write, commit, lose answers, and come late.
+A simulation surrounds the coordinator: partitions that keep the epochs of producers as Kafka's do, and
+processes that take over a transactional id from each other, write, commit, lose answers, and send late.
 """
 
 from collections.abc import Iterator
@@ -42,14 +42,14 @@ RETRIABLE = {ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.NOT_ENOUGH_REPLICAS}
 class Transaction:
     """One transaction as its client sees it."""
 
-    asked: bool | None = None  # what the client wants of it: True to commit
-    told: bool | None = None  # what the client has been told
-    outcome: bool | None = None  # what the first partition has heard
+    asked: bool | None = None  # the outcome that the client requests: True to commit
+    told: bool | None = None  # the outcome that the client was told
+    outcome: bool | None = None  # the outcome in the first marker
 
 
 @dataclass(eq=False)
 class Process:
-    """A producer of one transactional id."""
+    """A producer process with one transactional id."""
 
     transactional_id: str
     version: int
@@ -132,7 +132,7 @@ class TransactionHistories(RuleBasedStateMachine):
             self.log.append(transaction_record(empty, 2))
         self.start()
 
-    # -- the owner's duties --------------------------------------------------------------------------
+    # -- the owner's tasks ---------------------------------------------------------------------------
 
     def start(self) -> None:
         self.coordinator_epoch += 1
@@ -163,7 +163,7 @@ class TransactionHistories(RuleBasedStateMachine):
         return error
 
     def note(self, record: CoordinatorRecord) -> CoordinatorRecord | None:
-        """Keep the newest record of the id; returns the one before."""
+        """Keep the newest record of the id and return the previous one."""
         assert isinstance(record.key, TransactionLogKey)
         before = self.states.pop(record.key.transactional_id, None)
         if record.value is not None:
@@ -171,7 +171,7 @@ class TransactionHistories(RuleBasedStateMachine):
         return before
 
     def check_step(self, record: CoordinatorRecord) -> None:
-        """What the log says of the step is all there is to know, and it is one that the table allows."""
+        """Check that the log defines the step completely, and that the table of transitions allows it."""
         before = self.note(record)
         if record.value is None:
             assert before is not None
@@ -258,7 +258,7 @@ class TransactionHistories(RuleBasedStateMachine):
     @precondition(lambda self: self.batches)
     @rule(data=st.data())
     def a_batch_comes_again(self, data: st.DataObject) -> None:
-        """In version 2 a late batch cannot begin a transaction; before, sequence numbers catch most."""
+        """A late batch begins no transaction in version 2; before that, sequence numbers reject most."""
         batch = data.draw(st.sampled_from(self.batches))
         if batch.transactional_id == "s" and self.add(batch, 2) is ErrorCode.NONE:
             assert batch.transaction.told is None
@@ -266,7 +266,7 @@ class TransactionHistories(RuleBasedStateMachine):
 
     @rule(index=st.integers(0, 3), where=st.sampled_from(PARTITIONS), commit=st.booleans())
     def a_whole_transaction(self, index: int, where: tuple[str, int], commit: bool) -> None:
-        """What goes well most of the time, so that histories get somewhere."""
+        """Run a complete transaction that mostly succeeds, so that histories make progress."""
         if not self.processes[index].is_initialized:
             self.init(index, goes_on=False, lost=False)
         self.write(index, where, arrives=True)
@@ -287,7 +287,7 @@ class TransactionHistories(RuleBasedStateMachine):
             producer_epoch=process.producer_epoch,
             committed=process.transaction.asked,
         )
-        if process.version == 2:  # the first protocol cannot tell a late request from the next one
+        if process.version == 2:  # the first protocol cannot distinguish a late request from the next one
             self.held.append((request, 2))
         if fate == "held":
             return
@@ -318,7 +318,7 @@ class TransactionHistories(RuleBasedStateMachine):
     @precondition(lambda self: self.held)
     @rule(data=st.data())
     def an_old_end_arrives(self, data: st.DataObject) -> None:
-        """Nobody waits for the answer any more, and it may be the second time."""
+        """A late EndTxn arrives, perhaps for the second time; its client no longer waits for the answer."""
         self.send_end(*data.draw(st.sampled_from(self.held)))
 
     # -- markers -------------------------------------------------------------------------------------
@@ -342,7 +342,7 @@ class TransactionHistories(RuleBasedStateMachine):
                     )
                 )
 
-    # -- the world -----------------------------------------------------------------------------------
+    # -- environment ---------------------------------------------------------------------------------
 
     @rule()
     def the_log_refuses(self) -> None:
@@ -382,7 +382,7 @@ class TransactionHistories(RuleBasedStateMachine):
             assert (shown.producer_id, shown.producer_epoch) == (value.producer_id, value.producer_epoch)
 
     def teardown(self) -> None:
-        """When everything that is under way has arrived and time has run out, nothing is open anywhere."""
+        """Check that no transaction is open once pending requests have arrived and timeouts have passed."""
         self.is_refusing = False
         for _ in range(3):
             self.now_ms += TIMEOUT_MS + 1

@@ -1,4 +1,4 @@
-"""The transaction coordinator as stories; see `transaction_script` for the commands."""
+"""The transaction coordinator, tested with scripts; see `transaction_script` for the commands."""
 
 import os
 from pathlib import Path

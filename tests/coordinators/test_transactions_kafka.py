@@ -1,7 +1,7 @@
-"""Random requests to the coordinator and to Apache Kafka's: the same answers, states and records.
+"""Random requests to the coordinator and to Apache Kafka's, compared by answers, states and records.
 
-Producers ask as themselves, as who they were, and as who they never were; some are about to use up their
-epochs. Kafka's markers are waited for, so that both have come to rest before the next request.
+Producers send their current, former and invalid ids and epochs; some are about to use up their epochs. The
+test waits for Kafka's markers, so that both coordinators are idle before the next request.
 """
 
 import os
@@ -62,7 +62,7 @@ Seen = tuple[str, int, int, int, list[tuple[str, list[int]]]]
 
 
 class Ours:
-    """The coordinator, with markers that are written at once."""
+    """Our coordinator, with markers that are written at once."""
 
     def __init__(self, left: Records) -> None:
         self.coordinator = TransactionCoordinator(
@@ -123,7 +123,7 @@ class Ours:
 
 
 def seen(state: DescribeTransactionsResponse.TransactionState) -> Seen | None:
-    """What both have to say of a transactional id; None if it is unknown."""
+    """The state of a transactional id in a comparable form; None if it is unknown."""
     if state.error_code:
         assert state.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
         return None
@@ -144,7 +144,7 @@ class Theirs:
         self.connection = Connection.connect(address, ClientConfig(servers=(address,), client_id=client_id))
 
     def await_coordinator(self) -> None:
-        """Until every id can be described: the topic is there and loaded."""
+        """Wait until every id can be described, once the topic exists and is loaded."""
         deadline = time.monotonic() + 60
         request = FindCoordinatorRequest(key_type=1, coordinator_keys=IDS)
         while time.monotonic() < deadline:
@@ -160,7 +160,7 @@ class Theirs:
         raise AssertionError("no coordinator")
 
     def await_producer_ids(self) -> None:
-        """Until the node has some to give: without one it would leave a fenced transaction as it is."""
+        """Wait until the node has producer ids: without one it would not change a fenced transaction."""
         deadline = time.monotonic() + 60
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
         while self.init(request)[0] is not ErrorCode.NONE:
@@ -172,7 +172,7 @@ class Theirs:
         return self.connection.call(request, DescribeTransactionsResponse).transaction_states
 
     def at_rest(self, transactional_id: str) -> Seen | None:
-        """Its state once no markers are under way."""
+        """The state of a transactional id once no markers are pending."""
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             found = seen(self.describe([transactional_id])[0])
@@ -187,7 +187,7 @@ class Theirs:
         assert self.connection.call(request, CreateTopicsResponse).topics[0].error_code == ErrorCode.NONE
 
     def leave(self, records: Records) -> None:
-        """Write to the coordinator's log behind its back."""
+        """Write to the coordinator's log without its knowledge."""
         batch = encode_batch(
             [
                 Record(0, NOW_MS, encode_coordinator_key(r.key), encode_versioned(r.value, r.value_version))
@@ -247,7 +247,7 @@ class Theirs:
 
 
 def left_behind() -> Records:
-    """Ids whose producers are near their last epoch."""
+    """The transactional ids whose producers are near their last epoch."""
     return [
         transaction_record(
             TransactionMetadata(
@@ -264,9 +264,9 @@ def left_behind() -> Records:
 
 
 def trips_a_guard(state: Seen | None, expected: Identity) -> bool:
-    """Whether Apache Kafka would answer UNKNOWN_SERVER_ERROR where ours says whether it is a retry or fenced.
+    """Whether Apache Kafka would answer UNKNOWN_SERVER_ERROR where ours treats a request as retry or fenced.
 
-    It refuses to bump a used-up epoch before it sees that the producer expects another, and asks for none.
+    It rejects the bump of a used-up epoch before it compares the epoch that the producer expects.
     """
     if state is None or expected == (-1, -1):
         return False
@@ -275,7 +275,7 @@ def trips_a_guard(state: Seen | None, expected: Identity) -> bool:
 
 
 def would_share_an_epoch(last: TransactionLogValue | None, request: EndTxnRequest, version: int) -> bool:
-    """Whether Apache Kafka takes who was replaced, by a client of the first protocol, for its successor."""
+    """Whether Apache Kafka takes a replaced producer for its successor, a client of the first protocol."""
     return (
         version == 2
         and last is not None
@@ -286,7 +286,7 @@ def would_share_an_epoch(last: TransactionLogValue | None, request: EndTxnReques
 
 
 def one_step(chance: random.Random, ours: Ours, theirs: Theirs, known: dict[str, list[Identity]]) -> str:
-    """A request to both. Returns what it was."""
+    """Send a random request to both and return its description."""
     transactional_id = chance.choice(IDS)
     producer_id, epoch = chance.choice([*known[transactional_id][-1:] * 4, *known[transactional_id][-4:]])
     epoch += chance.choice([0] * 12 + [-1, 1])

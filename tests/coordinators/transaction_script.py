@@ -1,9 +1,9 @@
-"""The commands of scripts about transactions; see `coordinator_script` for what a script is.
+"""The commands of scripts about transactions; see `coordinator_script` for the format of scripts.
 
-What comes of a command is every answer (`p <- …`), every record appended (`log …`), the markers that are to
-be written, and every timer's doing, in order. New producer ids are 1000, 1001, ….
+The output of a command is every answer (`p <- …`), every appended record (`log …`), the markers to write, and
+every action of a timer, in order. New producer ids are 1000, 1001, ….
 
-Producers are named, and remember the id and epoch that they were given; `id=` and `epoch=` let them lie.
+Producers have names and keep the id and epoch that they received; `id=` and `epoch=` override these.
 
     init t p timeout=60s            init t p expect             (a producer that goes on after an error)
     add t p a:0 b:1                 verify t p a:0              (version=0 for the first protocol)
@@ -56,7 +56,7 @@ class Producer:
 
 
 class TransactionDriver:
-    """One coordinator, its log, and the producers that talk to it."""
+    """One coordinator, its log and its producers."""
 
     def __init__(self) -> None:
         self.config = TransactionCoordinatorConfig()
@@ -79,7 +79,7 @@ class TransactionDriver:
         handler(words)
         return self.out
 
-    # -- the owner's duties --------------------------------------------------------------------------
+    # -- the owner's tasks ---------------------------------------------------------------------------
 
     def _start(self) -> None:
         self.coordinator = TransactionCoordinator(
@@ -93,7 +93,7 @@ class TransactionDriver:
         self.settle(self.coordinator.on_loaded(self.now_ms))
 
     def settle(self, records: Records) -> ErrorCode:
-        """Append, replay, take what is to be done: what the broker does after every call."""
+        """Append, replay and take the pending actions, as the broker does after every call."""
         error = ErrorCode.NONE
         if records and self.failures:
             error = self.failures.pop(0)
@@ -250,7 +250,7 @@ class TransactionDriver:
         shown = [f"{t.transactional_id} {t.transaction_state} id={t.producer_id}" for t in listed]
         self.say(f"-> {', '.join(sorted(shown)) or 'nothing'}")
 
-    # -- the world -----------------------------------------------------------------------------------
+    # -- environment ---------------------------------------------------------------------------------
 
     def do_given(self, words: list[str]) -> None:
         options = Options(words)
@@ -313,7 +313,7 @@ class TransactionDriver:
         self.transaction_version = int(words[0])
         self.coordinator.set_transaction_version(self.transaction_version)
 
-    # -- showing -------------------------------------------------------------------------------------
+    # -- output --------------------------------------------------------------------------------------
 
     def show_record(self, record: CoordinatorRecord) -> str:
         key, value = record.key, record.value

@@ -42,9 +42,9 @@ DIRECTORY = directory_of(1)
 
 
 class ControllerBench:
-    """Brokers are registered and serve: number 1, or those in `brokers`, in a rack each if given.
+    """A controller with registered, unfenced brokers: number 1, or those in `brokers`, with racks if given.
 
-    `now_ms` is the clock; `records` are all that were written since.
+    `now_ms` is the clock; `records` are all records written since.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class ControllerBench:
         return self.state.image
 
     def do(self, decide: Callable[..., Decision[R]], *arguments: object) -> R:
-        """Make a decision and replay its records; the response."""
+        """Make a decision, replay its records and return the response."""
         return self.commit(decide(self.state, *arguments))
 
     def commit(self, decision: Decision[R]) -> R:
@@ -92,7 +92,7 @@ class ControllerBench:
     def register(
         self, broker_id: int, incarnation: int | None = None, previous_epoch: int = -1, **fields: object
     ) -> int:
-        """Register a broker, a new incarnation unless one is given; its epoch."""
+        """Register a broker, by default as a new incarnation, and return its epoch."""
         feature, listener = BrokerRegistrationRequest.Feature, BrokerRegistrationRequest.Listener
         number = self.state.next_offset if incarnation is None else incarnation
         asked: dict[str, object] = {
@@ -112,7 +112,7 @@ class ControllerBench:
         return self.do(register_broker, request, CLEAN_SHUTDOWN_SINCE, self.now_ms).broker_epoch
 
     def heartbeat(self, broker_id: int, **fields: object) -> BrokerHeartbeatResponse:
-        """A heartbeat of a broker that has read everything; wants nothing unless told."""
+        """Send a heartbeat of a broker that has read all metadata; ``fields`` replace its values."""
         request = BrokerHeartbeatRequest(
             broker_id=broker_id,
             broker_epoch=self.image.brokers[broker_id].epoch,
@@ -123,12 +123,12 @@ class ControllerBench:
         return self.do(process_heartbeat, request, self.now_ms)
 
     def start(self, broker_id: int, previous_epoch: int = -1) -> None:
-        """A broker registers and is unfenced."""
+        """Register and unfence a broker."""
         self.register(broker_id, previous_epoch=previous_epoch)
         self.heartbeat(broker_id)
 
     def kill(self, *broker_ids: int) -> None:
-        """Brokers fall silent until their sessions have timed out; the others go on."""
+        """Stop the heartbeats of brokers until their sessions time out; the others continue."""
         for _ in range(2):
             self.now_ms += SESSION_MS // 2 + 1
             for broker_id, broker in self.image.brokers.items():
@@ -138,7 +138,7 @@ class ControllerBench:
             pass
 
     def stop(self, broker_id: int) -> int:
-        """A controlled shutdown, while all others read on; in how many heartbeats."""
+        """Run a controlled shutdown while all others follow metadata; return the number of heartbeats."""
         for count in range(1, 10):
             if self.heartbeat(broker_id, want_shut_down=True).should_shut_down:
                 return count
@@ -152,7 +152,7 @@ class ControllerBench:
     def create(
         self, name: str, partitions: int = 1, replication_factor: int = 1, **configs: str
     ) -> CreateTopicsResponse.CreatableTopicResult:
-        """Create one topic, configs with underscores for dots; its result."""
+        """Create one topic and return its result; names of configs have underscores for dots."""
         topic = CreateTopicsRequest.CreatableTopic(
             name=name,
             num_partitions=partitions,
@@ -181,7 +181,7 @@ class ControllerBench:
         return self.image.topics.by_name[topic].partitions[partition_id]
 
     def isr_request(self, isr: Sequence[int], topic: str = "t", **fields: int) -> AlterPartitionRequest:
-        """What the leader sends to have this ISR, epochs as they are unless told."""
+        """The leader's request for this ISR, by default with the current epochs."""
         partition = self.partition(topic)
         member = AlterPartitionRequest.BrokerState
         data = AlterPartitionRequest.PartitionData(
@@ -214,7 +214,7 @@ def _request_configs(configs: Mapping[str, str]) -> list[CreateTopicsRequest.Cre
 
 
 def replayed(records: Sequence[Message]) -> MetadataImage:
-    """The image that the records make on another node."""
+    """The image that results from the records on another node."""
     image = MetadataImage()
     for record in records:
         image.replay(record, MetadataDelta())

@@ -1,4 +1,4 @@
-"""Random requests to a controller, mostly sensible ones: what brokers and administrators might send next."""
+"""Random requests to a controller, mostly valid ones that brokers and administrators might send next."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -34,10 +34,10 @@ Made = tuple[Message, int, Callable[..., Decision[Any]]]
 
 
 class RequestMaker:
-    """Looks at the bench's image to know what makes sense."""
+    """A generator of requests that fit the bench's image."""
 
     def __init__(self, bench: ControllerBench, rng: random.Random, *, as_kafka: bool = False) -> None:
-        """``as_kafka``: ask nothing that is answered differently on purpose."""
+        """``as_kafka``: make no requests whose answers differ from Kafka on purpose."""
         self._as_kafka = as_kafka
         self._bench = bench
         self._rng = rng
@@ -175,8 +175,8 @@ class RequestMaker:
         if topic is None or not self._chance(0.3):
             return None
         if self._as_kafka and any(not partition.isr for partition in topic.partitions.values()):
-            return None  # Kafka leaves such a partition in its table of directories, and stumbles on it later
-        # The oracle is told the id alone, as Kafka's own request handler does.
+            return None  # Kafka leaves such a partition in its table of directories and fails on it later
+        # The oracle gets only the id, as from Kafka's own request handler.
         state = m.DeleteTopicsRequest.DeleteTopicState(name=None, topic_id=topic.topic_id)
         request = m.DeleteTopicsRequest(topics=[state])
         return request, 6, partial(delete_topics, request=request)
@@ -186,9 +186,9 @@ class RequestMaker:
         if topic is None or len(topic.partitions) > 8:
             return None
         if self._as_kafka and len({len(p.replicas) for p in topic.partitions.values()}) > 1:
-            return None  # which of them has the topic's replication factor is up to a hash table
+            return None  # a hash table decides which of them defines the topic's replication factor
         if self._as_kafka and any(broker.in_controlled_shutdown for broker in self._image.brokers.values()):
-            return None  # where a partition can't be placed, Kafka makes those before it, and tells an error
+            return None  # if a partition can't be placed, Kafka creates those before it and returns an error
         create = m.CreatePartitionsRequest
         asked = create.CreatePartitionsTopic(
             name=topic.name, count=len(topic.partitions) + self._rng.randint(-1, 3), assignments=None
@@ -250,7 +250,7 @@ class RequestMaker:
         return request, version, partial(alter_partition, request=request, api_version=version)
 
     def _wanted_isr(self, partition: PartitionRegistration) -> list[int]:
-        """More often those in sync, or who may come into sync, than nonsense."""
+        """The wanted ISR: more often replicas that are or may come in sync than invalid ones."""
         active = [replica for replica in partition.replicas if self._image.cluster.is_active(replica)]
         if self._chance(0.03):
             active = [*partition.replicas]
@@ -284,7 +284,7 @@ class RequestMaker:
             return None
         topic, partition_id, partition = chosen
         if self._as_kafka and partition.last_known_elr:
-            return None  # Kafka fails once who led last is no replica any more
+            return None  # Kafka fails once the last leader is no longer a replica
         move = m.AlterPartitionReassignmentsRequest
         factor = len(set(partition.replicas) - set(partition.removing_replicas))
         replicas: list[int] | None = self._some_brokers(factor)
@@ -304,7 +304,7 @@ class RequestMaker:
         return request, 1, partial(alter_partition_reassignments, request=request)
 
     def _replaces_by_less(self, partition: PartitionRegistration, replicas: list[int]) -> bool:
-        """Whether a reassignment takes the place of another, and adds or removes nothing where that did."""
+        """Whether a reassignment replaces another and adds or removes no replicas where that one did."""
         began = begin_reassignment(partition.replicas, replicas)
         return bool(
             (partition.adding_replicas and not began.adding)

@@ -1,10 +1,10 @@
-"""What holds of every metadata image, whatever has happened."""
+"""The invariants of every metadata image."""
 
 from penstock.metadata.image import NO_LEADER, MetadataImage, PartitionRegistration
 
 
 def check_image(image: MetadataImage, *, elr: bool) -> None:
-    """Assert it of every partition."""
+    """Assert the invariants of every partition."""
     for topic in image.topics:
         for partition_id, partition in topic.partitions.items():
             _check(image, partition, elr, f"{topic.name}-{partition_id} {partition}")

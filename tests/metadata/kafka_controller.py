@@ -1,4 +1,4 @@
-"""Apache Kafka's controller in a process of its own (`KafkaController.java`), asked a request at a time."""
+"""Apache Kafka's controller in a separate process (`KafkaController.java`), for one request at a time."""
 
 import subprocess
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ SOURCE = Path(__file__).with_name("KafkaController.java")
 
 
 class Decided(NamedTuple):
-    """What a controller made of a request: its response or an error's code and message, and the records."""
+    """A controller's decision: its response, or an error's code and message, and the records."""
 
     response: object
     error: tuple[int, str] | None
@@ -28,7 +28,7 @@ class KafkaController:
         self._process = process
 
     def ask(self, request: Message, version: int) -> Decided:
-        """The controller's decision on a request; its records are replayed there."""
+        """Send a request and return the controller's decision, whose records Kafka's controller replays."""
         name = type(request).__name__.removesuffix("Request")
         lines = self._command(f"{name} {version} {request.encode(version).hex()}")
         decided = self._decided(lines)
@@ -39,7 +39,7 @@ class KafkaController:
         return decided
 
     def tell(self, *words: object) -> Decided:
-        """A command that is no request."""
+        """Send a command that is no request."""
         return self._decided(self._command(" ".join(map(str, words))))
 
     def _decided(self, lines: list[str]) -> Decided:
@@ -69,7 +69,7 @@ class KafkaController:
 
 @contextmanager
 def kafka_controller(libs: Path, classes: Path) -> Iterator[KafkaController]:
-    """A controller without brokers and topics; its class is compiled into ``classes`` if it isn't yet."""
+    """A controller without brokers and topics; its class is compiled into ``classes`` if needed."""
     if not any(classes.glob("**/*.class")):
         subprocess.run(
             ["javac", JAVA_COMPILER_HEAP, "-nowarn", "-cp", f"{libs}/*", "-d", classes, SOURCE], check=True
@@ -95,14 +95,14 @@ def kafka_controller(libs: Path, classes: Path) -> Iterator[KafkaController]:
 
 
 class JavaRandom(Random):
-    """java.util.Random, as far as placement asks it."""
+    """The methods of java.util.Random that placement uses."""
 
     def __init__(self, seed: int) -> None:
         super().__init__()
         self.scramble(seed)
 
     def scramble(self, seed: int) -> None:
-        """Begin anew, as `Random.setSeed` does."""
+        """Reset the state, as `Random.setSeed` does."""
         self._bits = (seed ^ 0x5DEECE66D) & ((1 << 48) - 1)
 
     def _next(self, bits: int) -> int:
@@ -110,7 +110,7 @@ class JavaRandom(Random):
         return self._bits >> (48 - bits)
 
     def _randbelow(self, n: int) -> int:
-        """`Random.nextInt`: what `randrange` and `shuffle` are made of, here as there."""
+        """`Random.nextInt`, on which `randrange` and `shuffle` are built, as in Java."""
         if n & (n - 1) == 0:
             return (n * self._next(31)) >> 31
         while True:

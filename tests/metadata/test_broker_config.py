@@ -1,4 +1,4 @@
-"""A broker's configuration: properties, dynamic changes, listeners, and settings that are refused."""
+"""A broker's configuration: properties, dynamic changes, listeners, and rejected settings."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ CONTROLLER = "CONTROLLER://h:2"
 
 
 def single_node(**properties: str) -> BrokerConfig:
-    """Underscores for dots."""
+    """The configuration of a single node; names have underscores for dots."""
     return BrokerConfig.single_node({key.replace("_", "."): value for key, value in properties.items()})
 
 

@@ -1,4 +1,4 @@
-"""The reference of configs: what a value may be, and what is said about one that it may not."""
+"""The reference of configs: valid values, and errors for invalid ones."""
 
 import pytest
 

@@ -21,7 +21,7 @@ OWNERS: Mapping[str, Mapping[str, ConfigKey]] = {
 
 
 def row(owner: str, key: ConfigKey) -> str:
-    """What `KafkaConfigs.java` prints for the same key."""
+    """A row as `KafkaConfigs.java` prints it for the same key."""
     return "\t".join(
         (
             owner,

@@ -1,4 +1,4 @@
-"""Every broker config is read somewhere, or the reference says that it changes nothing."""
+"""Every broker config is read somewhere, or the reference says that it has no effect."""
 
 import logging
 import re
@@ -18,14 +18,14 @@ BY_PART_OF_THE_NAME = {
     "offsets.topic.segment.bytes": "controller.topics.internal_topic",
     "transaction.state.log.segment.bytes": "controller.topics.internal_topic",
 }
-"""Configs whose names are put together where they are read."""
+"""Configs whose names the code composes where it reads them."""
 
 CHANGED_CAREFULLY = {"num.io.threads", "num.network.threads", "background.threads"}
-"""Their changes are checked as Kafka checks them."""
+"""Configs whose changes are validated as Kafka does."""
 
 
 def unread() -> set[str]:
-    """Configs whose names stand nowhere in the node's code, dotted or as a field's name."""
+    """Configs whose names the node's code does not contain, dotted or as a field's name."""
     texts = [
         path.read_text()
         for floor in FLOORS

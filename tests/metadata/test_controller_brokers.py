@@ -1,4 +1,4 @@
-"""Brokers register, live, fall silent, stop; features and producer ids."""
+"""Brokers register, send heartbeats, time out and stop; features and producer ids."""
 
 import pytest
 from controller_bench import SESSION_MS, ControllerBench, directory_of, replayed
@@ -121,7 +121,7 @@ def test_a_broker_that_leads_nothing_stops_at_once() -> None:
 
 
 def test_the_only_broker_stops_and_comes_back() -> None:
-    """Its partitions have nobody else to lead them."""
+    """No other broker can lead its partitions."""
     bench = ControllerBench()
     bench.create("t", partitions=2)
     assert bench.stop(1) == 2
@@ -170,7 +170,7 @@ def test_the_same_incarnation_amends_its_registration() -> None:
 
 
 def test_an_unclean_stop_costs_a_broker_its_eligibility() -> None:
-    """KIP-966: it may have lost what it had not flushed. Who stopped cleanly tells the epoch it had."""
+    """KIP-966: it may have lost unflushed data. A broker that stopped cleanly reports its former epoch."""
     for cleanly, isr, elr in ((True, (2,), (1,)), (False, (2,), ())):
         bench = ControllerBench(brokers=(1, 2), elr=True)
         bench.place("t", [1, 2], min_insync_replicas="2")
@@ -213,7 +213,7 @@ def test_registrations_that_are_refused(fields: dict[str, object], code: str, me
 def test_a_broker_that_does_not_support_what_is_finalized_is_refused() -> None:
     bench = ControllerBench()
     bench.write(FeatureLevelRecord(name="group.version", feature_level=1))
-    bench.register(8)  # of Apache Kafka's features, this controller judges those that it has itself
+    bench.register(8)  # this controller checks only the features of Apache Kafka that it has itself
     bench.write(FeatureLevelRecord(name="transaction.version", feature_level=2))
     metadata_version = BrokerRegistrationRequest.Feature(
         name="metadata.version", min_supported_version=7, max_supported_version=30

@@ -1,4 +1,4 @@
-"""Changes to configs: of whom, by which operation, and what stands in the way."""
+"""Changes to configs: resources, operations and errors."""
 
 import re
 
@@ -227,7 +227,7 @@ def test_alter_configs_replaces_everything(bench: ControllerBench) -> None:
 
 
 def test_another_min_isr_ends_eligibility() -> None:
-    """KIP-966: who left the ISR under the old one may lack what is committed under the new."""
+    """KIP-966: a replica that left the ISR under the old value may lack records committed since."""
     bench = ControllerBench(brokers=(1, 2), elr=True)
     bench.place("t", [1, 2], min_insync_replicas="2")
     bench.place("u", [1, 2], min_insync_replicas="2")
@@ -257,7 +257,7 @@ def test_with_eligible_leader_replicas_the_cluster_has_one_min_isr() -> None:
 
 
 def test_configs_of_another_broker_are_not_judged_by_the_controllers_own() -> None:
-    """How many threads broker 2 has now, broker 1 doesn't know."""
+    """Broker 1 doesn't know the number of threads of broker 2."""
     bench = ControllerBench(brokers=(1, 2))
     assert alter(bench, BROKER, "1", "num.io.threads", "100")[0] == ErrorCode.INVALID_REQUEST
     assert alter(bench, BROKER, "2", "num.io.threads", "100") == OK
@@ -265,7 +265,7 @@ def test_configs_of_another_broker_are_not_judged_by_the_controllers_own() -> No
 
 
 def test_a_broker_judges_its_configs_by_what_it_has_itself() -> None:
-    """Whatever the active controller has: that is another node."""
+    """The values of the active controller don't matter, because it is another node."""
     own = BrokerConfig.single_node(
         {"node.id": "2", "log.dirs": "/data/a,/data/b", "num.io.threads": "32"}
     ).with_dynamic({}, {"num.recovery.threads.per.data.dir": "4"})
@@ -299,7 +299,7 @@ def test_a_broker_judges_its_configs_by_what_it_has_itself() -> None:
 
 
 def test_who_asks_a_controller_itself_may_uncordon_directories_only() -> None:
-    """It knows no broker's paths; a broker that passes the request on has judged them."""
+    """The controller knows no broker's paths; a broker that forwards the request has checked them."""
     bench = ControllerBench(brokers=(1, 2))
 
     def cordon(paths: str, *, is_forwarded: bool) -> Answer:

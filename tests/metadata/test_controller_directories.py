@@ -1,4 +1,4 @@
-"""Brokers tell in which of their directories replicas are."""
+"""Brokers report the directories of their replicas."""
 
 from controller_bench import ControllerBench, directory_of
 from invariants import check_image
@@ -34,7 +34,7 @@ def test_a_replica_in_a_lost_directory_leads_no_more() -> None:
 
 
 def test_a_lost_directory_may_complete_a_reassignment() -> None:
-    """Who led before it is no replica any more, and doesn't lead again."""
+    """The former leader is no longer a replica and is not elected again."""
     bench = ControllerBench(brokers=(2, 5), elr=False)
     bench.place("t", [2], unclean_leader_election_enable="true")
     bench.kill(2, 5)

@@ -1,7 +1,7 @@
-"""Random requests to the controller and to Apache Kafka's own classes: the same answers, the same records.
+"""Random requests to the controller and to Apache Kafka's own classes get the same answers and records.
 
-Brokers come, go, die and fall behind; topics are made, moved and deleted; leaders shrink and expand their
-ISRs with right and wrong epochs; controllers take over. After every step the invariants hold as well.
+Brokers start, stop, die and fall behind; topics are created, moved and deleted; leaders shrink and expand
+their ISRs with right and wrong epochs; controllers take over. The invariants must hold after every step.
 """
 
 import os
@@ -34,17 +34,19 @@ UNKNOWN = -1
 
 
 class KafkaIsStuck(Exception):
-    """A partition was moved away from who led it last, and nobody leads it: Kafka's controller fails then."""
+    """A partition without a leader was moved away from its last leader, so Kafka's controller fails."""
 
 
 class KafkaForgets(Exception):
-    """A lost directory completes a reassignment: Kafka takes its broker out of the partition as it was before
-    that, so that one leads which is no replica any more.
+    """A lost directory completes a reassignment.
+
+    Kafka removes the broker from the former state of the partition, so that a broker leads that is no longer
+    a replica.
     """
 
 
 class Pair:
-    """Both controllers, and what differs."""
+    """Both controllers, with a comparison of their decisions."""
 
     def __init__(self, kafka: KafkaController, seed: int, elr: bool, metadata_version: int) -> None:
         self.kafka = kafka
@@ -63,7 +65,7 @@ class Pair:
         self.counts: Counter[str] = Counter()
 
     def step(self) -> str:
-        """One thing happens; what it was."""
+        """Run one random step and return its description."""
         self.bench.now_ms += 1
         self.kafka.tell("at", self.bench.now_ms)
         action = self.rng.choices(
@@ -122,7 +124,7 @@ class Pair:
         return self.periodic("unclean", elect_unclean_leaders(self.bench.state))
 
     def wait(self) -> str:
-        """Time goes by, and who was silent is fenced, each as it becomes due."""
+        """Advance the time and fence brokers without heartbeats, each when its session expires."""
         until_ms = self.bench.now_ms + self.rng.choice((10, SESSION_MS // 2, SESSION_MS + 10))
         heartbeats = self.bench.state.heartbeats
         fenced = []
@@ -160,7 +162,7 @@ class Pair:
         if topic == "-" and value == "-":
             value = values[0]
         if name == "min.insync.replicas" and self._has_eligible_leaders():
-            return "no change"  # Kafka goes on listing by broker those that it clears, and changes them twice
+            return "no change"  # Kafka still lists the cleared partitions by broker and changes them twice
         theirs = self.kafka.tell("config", topic, name, value)
         change = m.IncrementalAlterConfigsRequest
         request = change(
@@ -179,7 +181,7 @@ class Pair:
             ]
         )
         decision = incremental_alter_configs(self.bench.state, request)
-        if decision.records or topic != "-":  # a broker's config is written there though it is not new
+        if decision.records or topic != "-":  # Kafka writes a broker's config even if it does not change
             assert self.normal(decision.records) == self.normal(theirs.records), request
             self.bench.commit(decision)
         else:
@@ -198,7 +200,7 @@ class Pair:
         state: ControllerState = self.bench.state
         state.heartbeats = BrokerHeartbeats(SESSION_MS)
         state.heartbeats.take_over(state.image.brokers.values(), state.image.offset, self.bench.now_ms)
-        # Here all brokers were heard of at once. One after the other, so that both fence in one order:
+        # All brokers sent heartbeats at one time. Send them in sequence, so that both fence in one order:
         for _, broker in sorted(state.image.brokers.items()):
             if not broker.fenced:
                 self.bench.now_ms += 1
@@ -218,7 +220,7 @@ def normal_error(error: tuple[int, str] | None) -> object:
 
 
 def normal_response(response: object) -> object:
-    """What has no order in Kafka sorted; messages of our own words as Kafka's."""
+    """A response with unordered parts sorted, and our own messages replaced by Kafka's."""
     if isinstance(response, m.ElectLeadersResponse):
         return sorted(
             (result.topic, sorted(map(repr, result.partition_result)))
@@ -242,7 +244,7 @@ def normal_response(response: object) -> object:
 
 
 def normal(records: list[Message], metadata_version: int) -> list[str]:
-    """Records as text, runs of one kind sorted where Kafka's order is that of a hash table."""
+    """Records as text; runs of one kind are sorted where Kafka uses the order of a hash table."""
     made: list[str] = []
     run: list[tuple[object, str]] = []
     kind: type | None = None
@@ -284,7 +286,7 @@ def classes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _forgets_replicas(records: Sequence[Message]) -> bool:
-    """Whether a partition is given other replicas, and then changed once more."""
+    """Whether a partition gets other replicas and is then changed again."""
     moved: set[tuple[bytes, int]] = set()
     for record in records:
         if isinstance(record, m.PartitionChangeRecord):

@@ -1,4 +1,4 @@
-"""Random requests and times: whatever happens, the image stays sound, and every node has the same one."""
+"""Random requests and times: the image stays valid, and all nodes have the same one."""
 
 import os
 import random

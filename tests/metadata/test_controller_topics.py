@@ -1,4 +1,4 @@
-"""Topics and partitions: what is created, and what is refused in which words."""
+"""Topics and partitions: creation, and the messages of errors."""
 
 import pytest
 from controller_bench import DIRECTORY, ControllerBench

@@ -1,4 +1,4 @@
-"""Finalizing features: as far as all nodes support it, in the direction that was asked for."""
+"""Finalizing features: within the support of all nodes, in the requested direction."""
 
 import pytest
 from controller_bench import ControllerBench

@@ -1,4 +1,4 @@
-"""The image: what records make of it, and that the records it gives make the same one."""
+"""The image built from records, and rebuilt from its own records."""
 
 import logging
 

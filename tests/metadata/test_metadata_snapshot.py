@@ -1,4 +1,4 @@
-"""Snapshot files: what is written is read, and what is damaged is refused."""
+"""Snapshot files: written data is read back, and damage is rejected."""
 
 import pytest
 

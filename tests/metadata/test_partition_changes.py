@@ -1,7 +1,7 @@
-"""Leaders, in-sync and eligible replicas of one partition, as scripts: what happens, and what it is then.
+"""Leaders, in-sync and eligible replicas of one partition, as scripts of events and states.
 
-A line `DO what` is something that happens; a line `IS leader=… isr=… elr=… …` what must hold afterwards, of
-the fields that it names. `-` is nobody.
+A line `DO what` is an event; a line `IS leader=… isr=… elr=… …` gives the expected values of the fields that
+it names. `-` means none.
 """
 
 import pytest
@@ -271,7 +271,7 @@ def move(
     return answer.error_code, answer.error_message
 
 
-# What AlterPartition refuses
+# Errors of AlterPartition
 
 
 @pytest.mark.parametrize(
@@ -338,7 +338,7 @@ def test_before_3_6_a_shrunk_isr_costs_an_epoch() -> None:
         assert bench.partition().leader_epoch == epoch
 
 
-# What reassignments refuse and tell
+# Errors and results of reassignments
 
 
 def test_moves_that_are_refused() -> None:
@@ -389,7 +389,7 @@ def test_moves_under_way_are_listed() -> None:
     )
 
 
-# Elections by hand
+# Requested elections
 
 
 def test_elections_that_are_refused() -> None:

@@ -1,4 +1,4 @@
-"""Where replicas of new partitions go."""
+"""The placement of replicas of new partitions."""
 
 import random
 from collections import Counter

@@ -1,4 +1,4 @@
-"""What the tests of compaction share: keyed appends, cleans one after the other, and what a log says then."""
+"""Helpers for the tests of compaction: keyed appends, successive cleans, and the content of a log."""
 
 import random
 from collections.abc import Callable, Iterable, Sequence
@@ -33,7 +33,7 @@ def append_pairs(
 
 
 class Undisturbed:
-    """The surroundings of a clean that runs on the thread that owns the log."""
+    """The environment of a clean that runs on the thread that owns the log."""
 
     def __init__(self, log: Log, before_install: Callable[[], None] = lambda: None) -> None:
         self.log = log
@@ -64,7 +64,7 @@ def clean(
     files: FileSystem = REAL_FILES,
     surroundings: Undisturbed | None = None,
 ) -> CleanResult:
-    """Clean all that may be cleaned now, but for the active segment."""
+    """Clean everything that may be cleaned now except the active segment."""
     cleaner = Cleaner(
         config or CleanerConfig(dedupe_buffer_size=4 << 20),
         Throttler(1e18, lambda: 0.0),
@@ -81,7 +81,7 @@ def headers_of(log: Log) -> list[batch.BatchHeader]:
 
 
 def records_of(log: Log, *, control: bool = False) -> list[Record]:
-    """Every record from the log start on; with `control` those of markers instead."""
+    """Every record from the log start on; with `control`, those of markers instead."""
     return [
         record
         for header, data in _batches(log)
@@ -102,6 +102,6 @@ def _batches(log: Log) -> Iterable[tuple[batch.BatchHeader, bytes]]:
 
 
 def table(records: Iterable[Record]) -> dict[bytes | None, bytes]:
-    """The newest value of each key, those that were deleted left out."""
+    """The newest value of each key, without deleted keys."""
     newest = {record.key: record.value for record in records}
     return {key: value for key, value in newest.items() if value is not None}

@@ -1,14 +1,14 @@
-"""Random histories of a node's logs on a disk that fails, replayed from a seed, against a list of batches.
+"""Random histories of a node's logs on a failing disk, from a seed, compared with a list of batches.
 
-One history: a log manager with one or two directories and a few partitions; appends (plain, idempotent,
-transactional), markers, flushes, rolls, retention, DeleteRecords, truncations, checkpoints, topics deleted
-and made again; the process dies in the middle of any call, or the machine does. After each start:
+A history has a log manager with one or two directories and a few partitions. It runs appends (plain,
+idempotent, transactional), markers, flushes, rolls, retention, DeleteRecords, truncations and checkpoints,
+and deletes and recreates topics. The process or the machine dies in the middle of any call. After each start:
 
-- what was acknowledged and flushed is there (after the death of the process: all that was acknowledged);
-- what is there was appended, byte for byte, in that order, without holes; one append that was under way
+- all acknowledged and flushed batches are there (after the death of the process: all acknowledged ones);
+- the log contains what was appended, byte for byte, in that order, without holes; one pending append
   may be there, whole;
-- a bit that flips while the node is down is found, and what it damaged is never served;
-- producers, their open transactions, the index of aborted ones and leader epochs are those of the records.
+- a bit that flips while the node is down is detected, and the damaged data is never served;
+- producers, open transactions, the index of aborted ones and leader epochs match the records.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from penstock.storage.names import TopicPartition
 from penstock.storage.staged_append import Origin
 from penstock.testing.crash_files import CrashFiles, Died
 
-_UNCHECKED_BYTES = 16  # nothing tells a wrong leader epoch, nor always a wrong offset or length
+_UNCHECKED_BYTES = 16  # no checksum covers the leader epoch, offset and length
 
 
 class LateWorkers(Executor):
-    """Work waits until `run`, or is done at once while `eager`: a seed decides, not the scheduler."""
+    """Workers whose tasks wait for `run`, or run at once while `eager`: a seed decides, not the scheduler."""
 
     def __init__(self) -> None:
         self.eager = True
@@ -63,12 +63,12 @@ class LateWorkers(Executor):
         self._waiting.clear()
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """There are no threads to wait for."""
+        """Do nothing: there are no threads to wait for."""
 
 
 @dataclass(slots=True)
 class Appended:
-    """One batch as it went into the log."""
+    """One batch as it was appended to the log."""
 
     first: int
     last: int
@@ -77,23 +77,23 @@ class Appended:
     producer_id: int = -1
     last_sequence: int = -1
     transactional: bool = False
-    committed: bool | None = None  # of a marker
+    committed: bool | None = None  # set for a marker
 
 
 @dataclass(slots=True)
 class Model:
-    """What is known of one partition."""
+    """The expected state of one partition."""
 
     name: TopicPartition
     topic_id: bytes
     batches: list[Appended] = field(default_factory=list)
     maybe: Appended | None = None
     untruncated: list[Appended] | None = None
-    """The batches before a truncation that ended in death."""
+    """The batches before a truncation during which the process died."""
     start: int = 0
     durable_start: int = 0
     deleted_to: int = 0
-    """The highest start ever: below it epochs may be forgotten though a crash brings records back."""
+    """The highest log start so far: epochs below it may be missing even if a crash restores records."""
     flushed: int = 0
     epoch: int = 0
     next_sequence: dict[int, int] = field(default_factory=dict)
@@ -127,7 +127,7 @@ class Model:
 
 
 class Violation(AssertionError):
-    """What must hold does not; the message says what, and of which partition."""
+    """An invariant does not hold; the message names it and the partition."""
 
 
 class CrashHistory:
@@ -172,7 +172,7 @@ class CrashHistory:
     # --- life and death
 
     def restart(self) -> None:
-        """After a death: the process alone, or the power."""
+        """Restart after the death of the process, or a power cut."""
         clean = all((path / CLEAN_SHUTDOWN_FILE).exists() for path in self.directories)
         lost_power = self.rng.random() < 0.6
         if lost_power:
@@ -189,7 +189,7 @@ class CrashHistory:
         self.manager = None
 
     def start(self, *, lost_power: bool, clean: bool) -> None:
-        """Open the logs, dying on the way now and then, and compare what is there."""
+        """Open the logs, with occasional deaths on the way, and check their content."""
         deaths = self.rng.choice((0, 0, 0, 1, 2))
         while True:
             self.files.error_rate = 0.0
@@ -237,7 +237,7 @@ class CrashHistory:
         self.workers.eager = False
 
     def stop(self) -> None:
-        """A clean stop; the power may go right after it."""
+        """Stop cleanly; a power cut may follow at once."""
         assert self.manager is not None
         self.tell("stop")
         self.workers.cancel()
@@ -250,7 +250,7 @@ class CrashHistory:
         self.end_process()
 
     def guarded(self, work: Callable[[], object], expected: tuple[type[Exception], ...]) -> bool:
-        """Do `work`. Returns whether it succeeded; failures need an injected error to be right."""
+        """Do `work` and return whether it succeeded. A failure is valid only after an injected error."""
         try:
             work()
             return True
@@ -264,7 +264,7 @@ class CrashHistory:
         return False
 
     def flip_a_bit(self) -> None:
-        """Damage a batch on the disk of a node that is down: it is found, named, and never served."""
+        """Damage a batch on the disk of a stopped node; check that it is detected, named and never served."""
         assert self.manager is not None
         self.files.error_rate = 0.0
         places = [log.segments.first.file.path for log in self.manager if log.segments.first.size]
@@ -305,12 +305,12 @@ class CrashHistory:
             data = piece.read()
             header = batch.parse_header(data)
             if not batch.crc_is_valid(data, header):
-                return  # as the check before a batch is served from a disk finds
+                return  # the check before serving a batch from disk finds it
             if written.get(header.base_offset) != data:
                 raise Violation(f"{log} serves what was not written at offset {header.base_offset}")
             offset = header.next_offset
 
-    # --- what must hold
+    # --- invariants
 
     def check_start(self, model: Model, *, lost_power: bool) -> None:
         log = self.log_of(model)
@@ -339,7 +339,7 @@ class CrashHistory:
         model.maybe = model.untruncated = None
         model.start, model.flushed = start, min(model.flushed, end)
         model.renote()
-        if not model.batches or model.end < end:  # begun anew at its start offset
+        if not model.batches or model.end < end:  # restarted at its start offset
             model.batches = [Appended(end - 1, end - 1, b"", -1)] if end else []
         self.check_state(model, log)
         if (latest := log.leader_epochs.latest) > model.epoch:
@@ -347,7 +347,7 @@ class CrashHistory:
         model.epoch += self.rng.random() < 0.7
 
     def check_state(self, model: Model, log: Log) -> None:
-        """What follows from the records: producers, transactions, epochs."""
+        """Check the state that follows from the records: producers, transactions, epochs."""
         live = [appended for appended in model.batches if appended.first >= model.deleted_to]
         first_base = log.segments.first.base_offset
         producers = log.producer_state.producers
@@ -406,7 +406,7 @@ class CrashHistory:
     # --- operations
 
     def pick(self) -> tuple[Model, Log] | None:
-        """A partition whose log is there and takes appends."""
+        """A partition whose log exists and accepts appends."""
         if not self.models:
             self.create()
             if self.manager is None or not self.models:
@@ -565,7 +565,7 @@ class CrashHistory:
                     self.models[name].durable_start = start
 
     def log_start_in_files(self, name: TopicPartition) -> int:
-        """Where the segments begin: a start there is not checkpointed."""
+        """The start of the first segment: a log start there is not checkpointed."""
         assert self.manager is not None
         log = self.manager.get(*name)
         return log.segments.first.base_offset if log else 0
@@ -618,7 +618,7 @@ class CrashHistory:
 
 
 class Found(tuple[int, int, bytes]):
-    """(first offset, next offset, bytes) of a batch that was read."""
+    """The (first offset, next offset, bytes) of a batch that was read."""
 
     @property
     def next_offset(self) -> int:
@@ -626,7 +626,7 @@ class Found(tuple[int, int, bytes]):
 
 
 def batches_in(log: Log) -> list[Found]:
-    """All batches from the log start on, read as a consumer does, each checked as a consumer does."""
+    """All batches from the log start on, read and checked as a consumer does."""
     found: list[Found] = []
     offset = log.log_start_offset
     while (piece := log.read(offset, 1 << 20)) is not None:
@@ -643,7 +643,7 @@ def batches_in(log: Log) -> list[Found]:
 
 
 def _is_prefix(found: list[Found], start: int, written: list[Appended]) -> bool:
-    """Whether `found` is what was written from the batch of `start` on, to some batch."""
+    """Whether `found` is a prefix of the batches written from the batch of `start` on."""
     expected = [appended for appended in written if appended.last >= start]
     return len(found) <= len(expected) and all(
         data == appended.data for (_, _, data), appended in zip(found, expected, strict=False)

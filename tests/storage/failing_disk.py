@@ -1,4 +1,4 @@
-"""A real ext4 whose disk runs full under it, for a test in a mount namespace of its own: see `main`."""
+"""A real ext4 on a disk that runs full, for a test in its own mount namespace; see `main`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def identity(path: Path) -> str | None:
 
 
 def lost_write(path: Path) -> str | None:
-    """What a process that opens the file anew is told."""
+    """The error that a process gets when it opens the file again."""
     fd = os.open(path, os.O_RDWR)
     try:
         REAL_FILES.raise_lost_writes(fd)
@@ -40,7 +40,7 @@ def lost_write(path: Path) -> str | None:
 
 
 def main(root: Path) -> None:
-    """Print identities before and after a mount, and what is told of writes that nobody waited for."""
+    """Print identities before and after a mount, and the errors of writes that no process waited for."""
     backing, mounted = root / "backing", root / "mounted"
     backing.mkdir()
     mounted.mkdir()
@@ -57,7 +57,7 @@ def main(root: Path) -> None:
         fd = os.open(path, os.O_RDWR)
         os.pwrite(fd, b"x" * (20 * MIB), MIB)
         os.close(fd)
-        # as the kernel does by itself after a while, piece by piece: to its end, and nobody is told here
+        # as the kernel does after a while, piece by piece to the end, without reporting errors here
         os.sync()
         found |= {"told": lost_write(path), "again": lost_write(path)}
         run("umount", mounted)

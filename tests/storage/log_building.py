@@ -1,4 +1,4 @@
-"""What the tests of storage share: batches by the number, logs that open with one line, and their content."""
+"""Helpers for the tests of storage: numbered batches, logs that open with one line, and their content."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,7 +28,7 @@ def values_batch(values: list[bytes], timestamp: int = START_MS, **options: obje
 
 
 def append(log: Log, data: bytes | bytearray, epoch: int = 0, origin: Origin = Origin.CLIENT) -> AppendInfo:
-    """Append whole batches as they come, control batches included."""
+    """Append complete batches unchanged, control batches included."""
     headers = [header for _, header in batch.iter_headers(data)]
     return log.append(memoryview(bytearray(data)), headers, epoch, origin=origin)
 
@@ -64,7 +64,7 @@ def append_marker(
 
 
 def read_all(log: Log, max_bytes: int = 1 << 20) -> list[tuple[int, bytes | None]]:
-    """(offset, value) of every record from the log start on, read as a consumer does."""
+    """The (offset, value) of every record from the log start on, read as a consumer does."""
     found: list[tuple[int, bytes | None]] = []
     offset = log.log_start_offset
     while (piece := log.read(offset, max_bytes)) is not None:
@@ -84,7 +84,7 @@ def read_all(log: Log, max_bytes: int = 1 << 20) -> list[tuple[int, bytes | None
 
 @dataclass
 class LogBench:
-    """A directory that a log is opened in again and again."""
+    """A directory in which a test opens a log repeatedly."""
 
     directory: Path
     config: LogConfig = field(default_factory=LogConfig)

@@ -1,4 +1,4 @@
-"""The event loop may send what is in memory and known to be sound; the rest is read and checked first."""
+"""The event loop sends data that is in memory and checked; other data is read and checked first."""
 
 import os
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ SIZE = 100 * MIB
 
 
 class ToldPageCache(PageCache):
-    """A page cache that drops what it is told to."""
+    """A page cache whose absent ranges a test sets."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -88,7 +88,7 @@ def test_what_left_memory_must_be_checked_again(cache: ToldPageCache, grown_file
     assert covers(readiness, 0, MIB, SIZE, fd=grown_file)
     cache.absent = {range(5 * MIB + 4096, 5 * MIB + 8192)}
     assert not covers(readiness, 5 * MIB, 6 * MIB, SIZE, fd=grown_file)
-    cache.absent = set()  # a reader brings it back
+    cache.absent = set()  # a reader loads it again
     assert not covers(readiness, 5 * MIB, 6 * MIB, SIZE, fd=grown_file)
     readiness.note_checked(grown_file, 5 * MIB, 6 * MIB)
     assert covers(readiness, 5 * MIB, 6 * MIB, SIZE, fd=grown_file)
@@ -113,7 +113,7 @@ def test_what_the_kernel_may_read_ahead_is_not_known_any_more(cache: ToldPageCac
     assert not covers(readiness, 8 * MIB, 9 * MIB, SIZE, fd=grown_file)
     assert covers(readiness, 9 * MIB, 10 * MIB, SIZE, fd=grown_file)
     assert covers(readiness, 60 * MIB, 61 * MIB, SIZE, fd=grown_file)  # too far for it
-    readiness.forget(grown_file, 30 * MIB, 30 * MIB + 100, being_read=True)  # what it holds may be new
+    readiness.forget(grown_file, 30 * MIB, 30 * MIB + 100, being_read=True)  # it may hold new content
     assert not covers(readiness, 40 * MIB, 41 * MIB, SIZE, fd=grown_file)
     assert covers(readiness, 50 * MIB, 51 * MIB, SIZE, fd=grown_file)
 
@@ -124,7 +124,7 @@ def test_who_reads_in_sequence_gets_more_checked_each_byte_once(
     readiness = Readiness(SIZE, cache)
     position, checks = 0, []
     while position + MIB < SIZE:
-        end = position + MIB - 1000  # batches end where they end
+        end = position + MIB - 1000  # the last whole batch ends before the limit
         if not covers(readiness, position, end, SIZE, fd=grown_file):
             start, stop = readiness.plan_check(grown_file, position, end, SIZE, 4 * MIB)
             checks.append((start, stop - 10))
@@ -156,7 +156,7 @@ def test_a_busy_tail_is_not_asked_about_each_time(cache: ToldPageCache) -> None:
         end = 1000 + number * 10
         assert covers(readiness, end - 10, end, end, now_s=10 + number * 0.01)
     assert cache.asked == 1
-    assert covers(readiness, 0, 10, 2000, now_s=12.0)  # older than what was asked about
+    assert covers(readiness, 0, 10, 2000, now_s=12.0)  # older than the data in question
     assert cache.asked == 2
     assert covers(readiness, 1990, 2000, 2000, now_s=20.0)
     assert cache.asked == 3
@@ -174,14 +174,14 @@ def test_a_file_system_that_cannot_tell_is_not_asked_again(cache: ToldPageCache,
     readiness = Readiness(1000, cache)
     cache.absent = {range(10_000)}
     assert not covers(readiness, 2000, 3000, 9000, fd=grown_file)
-    readiness.note_checked(-1, 2000, 3000)  # read a moment ago, and yet it's said to be absent
+    readiness.note_checked(-1, 2000, 3000)  # reported as absent although it was just read
     asked = cache.asked
     assert covers(readiness, 2000, 3000, 9000)
     assert cache.asked == asked
 
 
 def drop_from_memory(path: Path) -> None:
-    """Have the kernel forget a file's pages; skips where it has no other place for them."""
+    """Drop a file's pages from memory; skip the test if the file system has no other storage."""
     fd = os.open(path, os.O_RDONLY)
     try:
         os.fsync(fd)
@@ -204,7 +204,7 @@ def test_the_kernel_tells_what_it_holds(tmp_path: Path, has_cachestat: bool) -> 
         assert len(read_resident(file.fileno(), 100, 3 * MIB)) == 77
         drop_from_memory(path)
         assert not cache.holds(file.fileno(), 0, MIB)
-        # a page or two the kernel may be busy with, and keep
+        # the kernel may keep a page or two that it is using
         gone = next(at for at in range(2 * MIB, 3 * MIB, 4096) if not PAGE_CACHE.holds(file.fileno(), at, 1))
         with pytest.raises(BlockingIOError):
             read_resident(file.fileno(), 100, gone)
@@ -214,7 +214,7 @@ def test_the_kernel_tells_what_it_holds(tmp_path: Path, has_cachestat: bool) -> 
 
 @pytest.fixture
 def log(bench: LogBench) -> Log:
-    """Three segments of 1 KiB batches, as a clean start finds them."""
+    """A log of three segments of 1 KiB batches, as after a clean start."""
     bench.config = LogConfig(segment_bytes=60_000, index_interval_bytes=1000)
     log = bench.open()
     for number in range(150):
@@ -278,7 +278,7 @@ def test_damage_is_never_given_out(log: Log, caplog: pytest.LogCaptureFixture) -
     after = read(log, 8)
     log.check(after, 8)
     told = [message for message in caplog.messages if "corrupt log" in message]
-    assert len(told) == 2  # once for each read that met it, however often clients ask
+    assert len(told) == 2  # once for each read of the damage, not for each request
     for message in told:
         assert "flights-0" in message
         assert str(first.file.path) in message
@@ -326,7 +326,7 @@ def test_offsets_that_do_not_go_up_are_damage(log: Log) -> None:
 
 
 def test_readers_in_turn_find_their_places_without_the_index(log: Log) -> None:
-    """The place where a read ended is remembered, and forgotten when the log is cut."""
+    """The log keeps the position where a read ended, and discards it on truncation."""
     offset = 0
     while (found := log.read(offset, 5000)) is not None:
         headers = [header for _, header in batch.iter_headers(found.read())]

@@ -1,4 +1,4 @@
-"""One clean after the other on one log: what stays, what goes, and when."""
+"""Successive cleans of one log: which records are kept or removed, and when."""
 
 import struct
 import zlib
@@ -308,7 +308,7 @@ def test_messages_of_old_formats_are_rewritten_in_today_s(bench: LogBench, magic
 
 @pytest.mark.parametrize("policy", ["compact", "delete"])
 def test_recovery_takes_a_compacted_end_for_no_hole(bench: LogBench, policy: str) -> None:
-    """The last records of a segment may be gone; what follows it must not be dropped for that."""
+    """Compaction may remove the last records of a segment; recovery must not drop what follows it."""
     bench.config = replace(COMPACTED, segment_bytes=150)
     log = bench.open()
     append_pairs(log, (b"a", b"1"))

@@ -1,4 +1,4 @@
-"""The log cleaner of a node: which log, when, and what disturbs it; its workers are real threads."""
+"""The log cleaner of a node: choice of logs, schedule and interruptions, with real worker threads."""
 
 import logging
 import threading
@@ -28,7 +28,7 @@ SOON = CleanerConfig(backoff_ms=0)
 
 
 class GatedFiles(FileSystem):
-    """Holds back whoever makes a `.cleaned` file until `gate` opens."""
+    """Files that block the creation of a `.cleaned` file until `gate` opens."""
 
     def __init__(self) -> None:
         self.gate = threading.Event()
@@ -46,7 +46,7 @@ class GatedFiles(FileSystem):
 
 
 class Node:
-    """A log manager whose turns come when a test says so."""
+    """A log manager whose turns a test triggers."""
 
     def __init__(self, directory: Path, cleaner: CleanerConfig = SOON) -> None:
         self.directory = directory
@@ -68,7 +68,7 @@ class Node:
         return self.manager.create("flights", TOPIC_ID, partition, config)
 
     def tick_until(self, condition: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + 60  # on a busy machine its threads come last
+        deadline = time.monotonic() + 60  # a busy machine schedules its threads late
         while not condition():
             assert time.monotonic() < deadline, "it did not come true in time"
             self.clock.now_ms += 1
@@ -88,7 +88,7 @@ def node(tmp_path: Path) -> Iterator[Node]:
 
 
 def fill(log: Log, count: int = 20) -> None:
-    """Many records of two keys, all but the last in segments that may be cleaned."""
+    """Append many records of two keys, all but the last in segments that may be cleaned."""
     for i in range(count):
         append_pairs(log, (b"k%d" % (i % 2), b"%d" % i))
     log.roll()
@@ -212,7 +212,7 @@ def test_a_clean_ends_when_its_topic_is_no_longer_compacted(node: Node) -> None:
 
 
 def test_new_configs_hold_for_cleans_under_way(tmp_path: Path) -> None:
-    """They begin again, and another number of threads leaves none behind."""
+    """Cleans restart with the new configs, and a change of the number of threads leaves none behind."""
     node = Node(tmp_path, SOON._replace(io_max_bytes_per_second=1))
     log = node.create(replace(COMPACTED, segment_bytes=64 << 10))
     for i in range(4000):

@@ -1,9 +1,8 @@
-"""Random histories of a compacted log, cleaned, killed and cut off in the middle of it, against the raw one.
+"""Random histories of a compacted log, with kills and power cuts during cleans, against the raw log.
 
-What must hold whenever the log is opened or read: from its start on it gives the table that all records
-ever written give; every record is one that was written, where it was written; a reader that began earlier
-ends with that table too, as long as it is less than `delete.retention.ms` late; producers are as their
-records left them.
+Invariants whenever the log is opened or read: from its start on it gives the same table as all records ever
+written; every record was written at that offset; a reader that started earlier and is less than
+`delete.retention.ms` behind gets that table too; the state of producers matches their records.
 """
 
 import os
@@ -45,9 +44,9 @@ class Written:
     key: bytes
     value: bytes | None
     producer_id: int = -1
-    """Of a transactional one."""
+    """The producer id of a transactional record."""
     committed: bool | None = None
-    """Whether its transaction was; None while it is open."""
+    """Whether its transaction was committed; None while it is open."""
 
 
 @dataclass
@@ -60,7 +59,7 @@ class Reader:
     aborting: set[int] = field(default_factory=set)
 
     def read(self, log: Log, max_bytes: int) -> bool:
-        """Read on; False at the last stable offset."""
+        """Read more batches; return False at the last stable offset."""
         up_to = log.last_stable_offset(log.log_end_offset)
         piece = log.read(max(self.offset, log.log_start_offset), max_bytes, up_to_offset=up_to)
         if piece is None:
@@ -92,7 +91,7 @@ def take(table: Table, key: bytes, value: bytes | None) -> None:
 
 
 class History:
-    """A log in `root`, and what was written to it."""
+    """A log in `root`, and the records written to it."""
 
     def __init__(self, seed: int, root: Path) -> None:
         self.rng = random.Random(seed)
@@ -146,7 +145,7 @@ class History:
         self.die()
         self.check()
 
-    # --- what happens
+    # --- operations
 
     def pairs(self) -> list[tuple[bytes, bytes | None]]:
         count = self.rng.randrange(1, 4)
@@ -234,7 +233,7 @@ class History:
         self.flushed = self.log.log_end_offset
 
     def die(self) -> None:
-        """In the middle of a clean, mostly; by a kill, or by a power cut after all was flushed."""
+        """Die by a kill, or by a power cut after a flush of everything, mostly during a clean."""
         cuts_power = self.rng.random() < 0.4
         if cuts_power:
             self.flush()
@@ -254,7 +253,7 @@ class History:
         self.log = self.open()
         self.check()
 
-    # --- what must hold
+    # --- invariants
 
     def check(self) -> None:
         log = self.log
@@ -287,7 +286,7 @@ class History:
         return table
 
     def check_records(self) -> None:
-        """All that is there was written there; offsets go up; each offset can be fetched."""
+        """Check that all records were written at their offsets, that offsets rise and can be fetched."""
         offset = last = -1
         while (piece := self.log.read(offset + 1, 2000)) is not None:
             data = piece.read()
@@ -307,7 +306,7 @@ class History:
 
 @pytest.mark.parametrize("seeds", range(HISTORIES // 10))
 def test_compacted_log_gives_the_table_of_the_raw_one(seeds: int, tmp_path: Path) -> None:
-    in_memory = Path("/dev/shm")  # syncs cost nothing there
+    in_memory = Path("/dev/shm")  # syncs are free there
     for seed in range(seeds * 10, seeds * 10 + 10):
         print(f"seed {seed}")
         with TemporaryDirectory(dir=in_memory if in_memory.is_dir() else tmp_path) as root:

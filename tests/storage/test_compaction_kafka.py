@@ -1,4 +1,4 @@
-"""Apache Kafka's own cleaner leaves the same bytes of a copy of the same log. Its dump tool reads ours."""
+"""Apache Kafka's own cleaner makes the same bytes of a copy of the log, and its dump tool reads ours."""
 
 import random
 import shutil
@@ -30,7 +30,7 @@ KEYS = [b"key %d" % i for i in range(12)]
 RETENTION_MS = 1000
 SEGMENT_BYTES = 3000
 ROOMY, TIGHT = 400, 10
-"""Keys that the map has slots for; there are more than ten."""
+"""The number of keys that the offset map has slots for; the log has more than ten keys."""
 CONFIG = LogConfig(
     cleanup_policy=frozenset(("compact",)),
     segment_bytes=SEGMENT_BYTES,
@@ -52,12 +52,12 @@ def time_ms() -> int:
 
 
 def build(directory: Path, rng: random.Random, codecs: tuple[int, ...]) -> None:
-    """Keyed batches of all kinds of producers, tombstones, keyless records, markers; closed in good order."""
+    """Write batches of all kinds of producers, tombstones, keyless records and markers; close cleanly."""
     log = open_log(directory, clean=False)
     sequences: dict[int, int] = {}
     transactional: set[int] = set()
     now_ms = time_ms()
-    for producer_id in (31, 32):  # each writes once, and all of it is superseded
+    for producer_id in (31, 32):  # each writes once, and all its records are superseded
         append(
             log,
             keyed_batch(
@@ -107,7 +107,7 @@ def value(rng: random.Random) -> bytes | None:
 
 
 def clean_here(directory: Path, times_ms: list[int], slots: int = ROOMY) -> list[int]:
-    """What KafkaCleaner.java does, with our cleaner."""
+    """Clean with our cleaner as KafkaCleaner.java does with its own."""
     log = open_log(directory, clean=True)
     config = CleanerConfig(dedupe_buffer_size=slots * kernel.OFFSET_MAP_SLOT_BYTES)
     ends = []
@@ -129,7 +129,7 @@ def content(directory: Path, suffix: str) -> dict[str, bytes]:
 
 
 def decoded(data: bytes) -> list[object]:
-    """Headers, but for what depends on the compressor, and records."""
+    """The records, and the headers without fields that depend on the compressor."""
     return [
         (header._replace(batch_length=0, crc=0), list(decode_batch(data, position)))
         for position, header in batch.iter_headers(data)
@@ -165,12 +165,12 @@ def test_kafka_s_cleaner_leaves_the_same_bytes(
     )
     assert [int(line.rpartition(" ")[2]) for line in found.splitlines() if "cleaned" in line] == ends
     headers = [header for data in content(ours, ".log").values() for _, header in batch.iter_headers(data)]
-    if cleans == 2:  # the test tests what it should
+    if cleans == 2:  # the test covers the intended case
         assert any(header.delete_horizon_ms for header in headers)
         assert any(header.count == 0 for header in headers)
     for suffix in (".log", ".txnindex"):
         mine, kafka_s = content(ours, suffix), content(theirs, suffix)
-        if suffix == ".txnindex":  # Kafka leaves empty ones behind
+        if suffix == ".txnindex":  # Kafka leaves empty index files behind
             mine = {name: data for name, data in mine.items() if data}
             kafka_s = {name: data for name, data in kafka_s.items() if data}
         assert mine.keys() == kafka_s.keys()

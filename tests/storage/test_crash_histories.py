@@ -1,6 +1,6 @@
-"""Crashes of process and machine in the middle of anything a node's logs do, from printed seeds.
+"""Crashes of the process and the machine during any operation of a node's logs, from printed seeds.
 
-`PENSTOCK_HISTORIES` says how many; thousands a minute.
+`PENSTOCK_HISTORIES` sets their number; thousands run per minute.
 """
 
 import os
@@ -18,7 +18,7 @@ MEMORY = Path("/dev/shm")
 
 @pytest.fixture
 def root() -> Iterator[Path]:
-    """A directory in memory where there is one: the files know by themselves what a disk would hold."""
+    """A directory in memory if available: the simulated files track what a disk would contain."""
     with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as directory:
         yield Path(directory)
 

@@ -1,4 +1,4 @@
-"""Large slices that have left memory are read past the page cache: whole, checked, cut where batches end."""
+"""Large slices that are not in memory are read past the page cache: complete, checked, up to a batch end."""
 
 import os
 from itertools import pairwise
@@ -19,7 +19,7 @@ MIB = 1 << 20
 
 @pytest.fixture
 def cold_log(bench: LogBench) -> Log:
-    """300 batches of 10 KiB in one segment, none of it in memory but the first page's header."""
+    """A log of 300 batches of 10 KiB in one segment, with only the first page's header in memory."""
     log = bench.open()
     for number in range(300):
         append_values(log, b"%5d" % number * 2048)
@@ -71,7 +71,7 @@ def test_a_reader_in_sequence_reads_all_without_the_page_cache(cold_log: Log) ->
         offset = headers[-1].next_offset
         assert not found.is_cut or found.read_next_offset() == offset
         read += found.data
-        found.note_checked()  # which tells where the reader goes on
+        found.note_checked()  # which sets the next position of the reader
         found = cold_log.read(offset, MIB, wait=False)
         assert found is None or found.is_loose or not found.is_cut
     assert offset == 300
@@ -118,7 +118,7 @@ def test_damage_ends_what_is_given_out(cold_log: Log) -> None:
     assert read_or_skip(found) == [found]
     assert len(found) == place
     assert found.is_cut
-    assert not read_directly(slice_at(cold_log, 17))  # the plain way tells what is wrong
+    assert not read_directly(slice_at(cold_log, 17))  # the ordinary read reports the damage
 
 
 def test_buffers_are_bounded_and_used_again(cold_log: Log) -> None:

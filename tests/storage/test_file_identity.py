@@ -1,4 +1,4 @@
-"""Which file it is: the same for all who open it, another one for every copy, mount and restart."""
+"""The identity of a file: the same for every open, different for every copy, mount and restart."""
 
 import json
 import os
@@ -61,7 +61,7 @@ def test_a_restart_changes_it(
 
 
 def test_a_mount_changes_it(file: Path, known: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Mounts are directories of sysfs here that a test makes."""
+    """The test simulates mounts by directories of sysfs."""
     device = os.stat(file).st_dev
     block = tmp_path / "sys" / "dev" / "block"
     block.mkdir(parents=True)
@@ -86,7 +86,7 @@ def test_what_is_on_no_disk_of_its_own_has_none() -> None:
 def test_a_real_mount_changes_it_and_a_write_that_failed_behind_everybody_s_back_is_told(
     tmp_path: Path,
 ) -> None:
-    """Nobody synced, and who wrote has closed the file: the next one to open it hears of it, once."""
+    """The writer closed the file without a sync; the next process that opens it gets the error, once."""
     if os.geteuid() != 0 or shutil.which("mkfs.ext4") is None:
         pytest.skip("needs root, to mount a disk of its own")
     command = ["unshare", "-m", sys.executable, failing_disk.__file__, str(tmp_path)]

@@ -1,4 +1,4 @@
-"""A follower's log takes its leader's batches as they are."""
+"""A follower's log appends its leader's batches unchanged."""
 
 import pytest
 from log_building import START_MS, LogBench, append_marker, append_values, read_all, values_batch
@@ -10,7 +10,7 @@ from penstock.storage.log import Log
 
 
 def numbered(*parts: tuple[int, int, list[bytes]], **options: object) -> tuple[bytes, list[BatchHeader]]:
-    """Batches of (base offset, leader epoch, values), with their headers."""
+    """Encode batches of (base offset, leader epoch, values), with their headers."""
     joined = bytearray()
     for offset, epoch, values in parts:
         one = values_batch(values, **options)  # type: ignore[arg-type]
@@ -93,7 +93,7 @@ def test_producers_and_transactions_are_those_of_the_leader(bench: LogBench) -> 
 
 
 def test_truncating_to_the_end_forgets_an_epoch_that_nothing_was_written_in(bench: LogBench) -> None:
-    """Who led, wrote nothing and follows now would be told for ever that its last epoch ended before."""
+    """Otherwise a former leader that wrote nothing would learn forever that its last epoch ended earlier."""
     log = bench.open()
     append_values(log, b"a", epoch=1, timestamp=START_MS)
     log.leader_epochs.assign(3, log.log_end_offset)

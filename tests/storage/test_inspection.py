@@ -1,4 +1,4 @@
-"""`verify` finds each kind of damage and names it; sound and compacted logs are sound."""
+"""`verify` detects and names each kind of damage, and accepts sound and compacted logs."""
 
 import struct
 

@@ -1,4 +1,4 @@
-"""Apache Kafka's own classes and kafka-dump-log on directories of ours, and ours on what they left behind."""
+"""Apache Kafka's own classes and kafka-dump-log read our directories, and our code reads theirs."""
 
 import time
 from pathlib import Path
@@ -35,7 +35,7 @@ def log_dir(tmp_path: Path) -> Path:
     log = manager.create("flights", TOPIC_ID, 0, CONFIG)
     for i in range(40):
         append_values(log, b"%d" % i, b"x" * 40, timestamp=START_MS + i * 5, epoch=i // 18)
-    now = {"timestamp": time.time_ns() // 1_000_000, "epoch": 2}  # Kafka forgets producers of long ago
+    now = {"timestamp": time.time_ns() // 1_000_000, "epoch": 2}  # Kafka expires old producers
     for i in range(6):
         append_values(log, b"i", producer_id=11, producer_epoch=2, base_sequence=i, **now)
     append_values(log, b"t", producer_id=12, base_sequence=0, compression=4, **TRANSACTIONAL, **now)

@@ -186,7 +186,7 @@ def test_slices_outlive_the_segment_and_the_log(bench: LogBench) -> None:
 
 
 def test_readers_and_flushes_beside_appends(bench: LogBench) -> None:
-    """Appends, rolls and index runs on one thread; readers and flushes on others see whole batches only."""
+    """One thread appends, rolls and writes indexes; readers and flushes on others see whole batches only."""
     bench.config = LogConfig(segment_bytes=60_000, index_interval_bytes=300)
     log = bench.open()
     done, failures = threading.Event(), []

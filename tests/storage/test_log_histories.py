@@ -19,13 +19,13 @@ _directory: Path
 
 
 class UnsyncedFiles(FileSystem):
-    """The page cache survives the deaths of this test: it need not wait for the disk."""
+    """Files without syncs: the page cache survives the deaths of this test."""
 
     fsync = fdatasync = staticmethod(lambda fd: None)
 
 
 class LogHistory(RuleBasedStateMachine):
-    """The model: value of each offset that is in the log, and where the log starts and ends."""
+    """The model: the value of each offset in the log, and the start and end of the log."""
 
     log: Log
 
@@ -70,12 +70,12 @@ class LogHistory(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def truncate(self, data: st.DataObject) -> None:
-        """At batch boundaries, as followers do."""
+        """Truncate at a batch boundary, as followers do."""
         offset = self.batch_start(data.draw(st.integers(self.start, self.end), label="offset"))
         self.log.truncate_to(offset)
         self.model = {o: value for o, value in self.model.items() if o < offset}
         self.end = offset
-        self.producer_id, self.sequence = self.producer_id + 1, 0  # its last batches may be cut
+        self.producer_id, self.sequence = self.producer_id + 1, 0  # its last batches may be truncated
 
     def batch_start(self, offset: int) -> int:
         piece = self.log.read(offset, 1)
@@ -104,7 +104,7 @@ class LogHistory(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def kill_and_start(self, data: st.DataObject) -> None:
-        """The process dies: what it wrote is there, but for the torn end of an append that was under way."""
+        """Kill the process: all that it wrote is there, except for the torn end of a pending append."""
         self.bench.recovery_point = data.draw(st.integers(0, self.log.recovery_point), label="recovery point")
         active = self.log.segments.active
         torn = data.draw(st.binary(max_size=100), label="torn tail")

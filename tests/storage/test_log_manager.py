@@ -1,4 +1,4 @@
-"""The logs of a node over starts and stops, clean and not."""
+"""The logs of a node across clean and unclean starts and stops."""
 
 import fcntl
 import json
@@ -24,7 +24,7 @@ CONFIG = LogConfig(segment_bytes=2000)
 
 
 class Node:
-    """A manager that is started and stopped on the same directories."""
+    """A manager that a test starts and stops on the same directories."""
 
     def __init__(self, root: Path) -> None:
         self.directories = [root / "d1", root / "d2"]
@@ -40,7 +40,7 @@ class Node:
         return self.manager
 
     def kill(self) -> None:
-        """What is left when the process dies: no close, but the locks go."""
+        """Simulate the death of the process: nothing is closed, but the locks are released."""
         self.manager._executor.shutdown()
         self.manager._release()
 
@@ -97,7 +97,7 @@ def test_kill_and_start(node: Node) -> None:
 
 
 def test_what_was_recovered_is_not_recovered_again(node: Node) -> None:
-    """However soon the next kill comes."""
+    """This holds however soon the next kill follows."""
     names = [TopicPartition("flights", 0), TopicPartition("flights", 1)]
     for name in names:
         log = node.manager.create(name.topic, TOPIC_ID, name.partition, CONFIG)

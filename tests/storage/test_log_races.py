@@ -1,4 +1,4 @@
-"""What a worker meets when the event loop deletes files under it: made to happen at the worst moment."""
+"""Deletions of files by the event loop while a worker uses them, forced at the worst moment."""
 
 import threading
 from collections.abc import Callable
@@ -18,7 +18,7 @@ SMALL_SEGMENTS = LogConfig(segment_bytes=2000)
 
 
 class InterruptedFiles(FileSystem):
-    """Calls what waits for a call on a path, once, in the middle of it; and notes what is synced."""
+    """Files that run a planned callback once during a call on a path, and record syncs."""
 
     def __init__(self) -> None:
         self.before_open: dict[Path, Callable[[], object]] = {}
@@ -46,7 +46,7 @@ def files(bench: LogBench) -> InterruptedFiles:
 
 
 def log_of_segments(bench: LogBench, count: int) -> Log:
-    """A log of that many segments as after a crash: nothing flushed, no file open."""
+    """A log of this many segments as after a crash: nothing flushed, no file open."""
     log = bench.open()
     while len(log.segments) < count:
         append_values(log, b"x" * 100, timestamp=START_MS + log.log_end_offset)
@@ -134,7 +134,7 @@ def test_a_log_that_is_being_closed_takes_no_appends(bench: LogBench, files: Int
 
 
 class SlowManager(LogManager):
-    """Its only worker stands still until told; counts the removals of files that were begun."""
+    """A manager whose only worker waits for the test; it counts the started removals of files."""
 
     def __init__(self, directory: Path) -> None:
         config = LogManagerConfig(num_recovery_threads_per_data_dir=1)

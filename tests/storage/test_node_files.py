@@ -1,4 +1,4 @@
-"""The files at the top of a log directory and in a partition's, byte for byte as Kafka writes them."""
+"""The files of a log directory and of a partition's directory, byte for byte as Kafka writes them."""
 
 import uuid
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Idempotent producers as Kafka judges them, and their snapshots."""
+"""Idempotent producers under Kafka's rules, and their snapshots."""
 
 import struct
 from pathlib import Path
@@ -45,7 +45,7 @@ def test_in_order_appends_and_duplicates_answered_with_the_first_result(bench: L
         again = produce(log, 3 * i, count=3)
         assert again == (3 * i, 3 * i + 2, START_MS + 2, True)
     with pytest.raises(OutOfOrderSequence):
-        produce(log, 0, count=3)  # the sixth last is forgotten
+        produce(log, 0, count=3)  # only the last five batches are kept
     with pytest.raises(OutOfOrderSequence):
         produce(log, 15, count=2)  # another range is no duplicate
     assert len(read_all(log)) == 18
@@ -212,7 +212,7 @@ def test_random_snapshot_bytes_are_refused_without_a_surprise(data: bytes) -> No
 def test_judgement_against_a_model(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[int, int, int, int]]
 ) -> None:
-    """Accepted, duplicate or refused, as the plain rules of KIP-98 have it."""
+    """Batches are accepted, duplicate or rejected according to the rules of KIP-98."""
     log = LogBench(tmp_path_factory.mktemp("producers") / "flights-0").open()
     model: dict[int, tuple[int, list[tuple[int, int]]]] = {}
     for producer_id, epoch, sequence, count in steps:

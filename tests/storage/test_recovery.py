@@ -1,4 +1,4 @@
-"""Opening after an unclean stop: what is cut, what is rebuilt, what is left as it was."""
+"""Opening after an unclean stop: truncated, rebuilt and unchanged files."""
 
 import logging
 import random
@@ -14,7 +14,7 @@ from penstock.storage.config import LogConfig
 
 
 def grown(bench: LogBench, batches: int = 40, value_bytes: int = 60) -> list[tuple[int, bytes | None]]:
-    """Fill a log over several segments, close it, and give its content."""
+    """Fill a log over several segments, close it, and return its content."""
     log = bench.open()
     for i in range(batches):
         append_values(log, b"%d" % i, b"x" * value_bytes, epoch=i // 15, timestamp=START_MS + i * 3)
@@ -63,7 +63,7 @@ def test_a_flipped_bit_cuts_there_and_drops_what_follows(bench: LogBench, seed: 
     path.write_bytes(data)
     log = bench.open()
     recovered = read_all(log)
-    # base offset and epoch lie outside the checksum: a flip there may pass, or show as an impossible offset
+    # the checksum does not cover base offset and epoch: a flip may pass, or result in an impossible offset
     assert len(recovered) % 2 == 0
     assert [value for _, value in recovered] == [value for _, value in content][: len(recovered)]
     base = int(path.stem)
@@ -247,7 +247,7 @@ def test_base_offsets_that_go_back_are_corruption(bench: LogBench) -> None:
 
 @pytest.mark.parametrize("clean", [True, False])
 def test_a_log_that_ends_below_its_start_begins_anew_without_producers(bench: LogBench, clean: bool) -> None:
-    """A power cut took the records and not the start offset: where producers stood is not known any more."""
+    """A power cut lost the records but not the start offset, so the state of producers is unknown."""
     log = bench.open()
     for number in range(3):
         append_values(log, b"%d" % number, producer_id=7, producer_epoch=0, base_sequence=number)

@@ -1,4 +1,4 @@
-"""Which segments go, when, and what stays."""
+"""The segments that retention deletes or keeps, and when."""
 
 from dataclasses import replace
 
@@ -14,7 +14,7 @@ BATCH_BYTES = len(values_batch([b"x" * 100]))
 
 @pytest.fixture
 def log(bench: LogBench) -> Log:
-    """Six segments of two batches each, an hour between batches; nothing is retained by default."""
+    """A log of six segments of two batches each, an hour between batches; nothing is retained by default."""
     bench.config = LogConfig(segment_bytes=2 * BATCH_BYTES, retention_ms=-1, file_delete_delay_ms=1000)
     log = bench.open()
     for i in range(12):
@@ -37,7 +37,7 @@ def test_no_limit_keeps_all(log: Log) -> None:
 
 @pytest.mark.parametrize("hours", range(14))
 def test_by_time_of_the_newest_record(log: Log, hours: int) -> None:
-    """A segment goes when its newest record is past its time; the active one is rolled first."""
+    """A segment is deleted once its newest record has expired; the active one is rolled first."""
     now_ms = START_MS + hours * HOUR_MS
     bases = retain(log, now_ms, retention_ms=2 * HOUR_MS - 1)
     gone = [base for base in range(0, 12, 2) if now_ms - (START_MS + (base + 1) * HOUR_MS) > 2 * HOUR_MS - 1]
@@ -48,7 +48,7 @@ def test_by_time_of_the_newest_record(log: Log, hours: int) -> None:
 
 @pytest.mark.parametrize("keep", range(0, 13 * BATCH_BYTES, BATCH_BYTES // 2))
 def test_by_size(log: Log, keep: int) -> None:
-    """The oldest go as long as what remains is at least the retained size."""
+    """The oldest segments are deleted as long as the rest has at least the retained size."""
     bases = retain(log, retention_bytes=keep)
     if keep > 0:
         assert log.size_bytes >= min(keep, 12 * BATCH_BYTES)

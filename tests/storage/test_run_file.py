@@ -1,4 +1,4 @@
-"""What a killed process leaves behind, and what of it the next one may vouch for (KIP-966)."""
+"""The data of a killed process, and whether the next one may report that nothing was lost (KIP-966)."""
 
 import errno
 import json
@@ -31,16 +31,16 @@ def incarnation(number: int) -> bytes:
 
 
 class Killed(BaseException):
-    """In the middle of a call."""
+    """The process was killed in the middle of a call."""
 
 
 class Machine(FileSystem):
-    """The real file system, on a machine that a test restarts, and whose calls fail when a test says so."""
+    """The real file system on a simulated machine, which a test restarts and whose calls it makes fail."""
 
     def __init__(self) -> None:
         self.boot = 1
         self.failing: dict[str, BaseException] = {}
-        """By the name of the call."""
+        """The planned failures by the name of the call."""
 
     def identity(self, fd: int) -> str | None:  # type: ignore[override]
         return f"boot {self.boot} inode {os.fstat(fd).st_ino}" if self.boot else None
@@ -71,19 +71,19 @@ class Machine(FileSystem):
 
 
 class Node:
-    """A broker's storage over its processes, which are numbered and killed; see `start`."""
+    """A broker's storage across its processes, which are numbered and killed; see `start`."""
 
     def __init__(self, root: Path) -> None:
         self.machine = Machine()
         self.directories = [root / "d1", root / "d2"]
         self.registered = 0
-        """Which process the cluster knows."""
+        """The process that is registered with the cluster."""
         self.number = 0
         self.trust = True
         self.manager: LogManager | None = None
 
     def start(self, *, registers: bool = True) -> bool:
-        """Begin another process; whether it may say that nothing is lost that the registered one had."""
+        """Start a new process; return whether it may report that no data of the registered one was lost."""
         self.kill()
         self.number += 1
         self.manager = LogManager(
@@ -122,7 +122,7 @@ class Node:
 
     @property
     def directory(self) -> Path:
-        """That of the log."""
+        """The directory of the log."""
         return self.log.directory.parent
 
 
@@ -280,7 +280,7 @@ def test_damage_is_a_loss_and_known_as_one_before_anything_is_cut(node: Node, se
     node.kill()
     data = bytearray(path.read_bytes())
     starts = [position for position, _ in iter_headers(data)]
-    at = rng.randrange(len(starts) - 1)  # of the last one a damaged length looks like a torn append
+    at = rng.randrange(len(starts) - 1)  # a damaged length in the last one looks like a torn append
     covered = [*range(starts[at] + 8, starts[at] + 12), *range(starts[at] + 17, starts[at + 1])]
     data[rng.choice((rng.choice(covered), covered[rng.randrange(4)]))] ^= 1 << rng.randrange(8)
     path.write_bytes(data)

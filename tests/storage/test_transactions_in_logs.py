@@ -1,4 +1,4 @@
-"""Transactions as one log sees them: who may begin one there, which markers end it (KIP-890, KIP-1228)."""
+"""Transactions in one log: the right to begin one, and the markers that end it (KIP-890, KIP-1228)."""
 
 import random
 
@@ -68,7 +68,7 @@ def test_a_transaction_begins_with_the_word_of_its_coordinator_only(bench: LogBe
 
 
 def test_a_word_that_comes_after_the_marker_lets_nothing_in(bench: LogBench) -> None:
-    """Even where another batch of the next transaction has asked meanwhile."""
+    """This holds even if another batch of the next transaction has started a verification meanwhile."""
     log = bench.open()
     late = begin(log)
     end(log, committed=False)
@@ -85,7 +85,7 @@ def test_a_word_that_comes_after_the_marker_lets_nothing_in(bench: LogBench) -> 
 def test_in_version_2_the_marker_of_the_transaction_before_leaves_the_next_ones_question(
     bench: LogBench,
 ) -> None:
-    """Its epoch is the next one's already: the client was told of it before the marker came here."""
+    """The marker has the epoch of the next transaction, which the client knew before the marker arrived."""
     log = bench.open()
     write(log, begin(log, epoch=0, version_2=True), epoch=0)
     verification = begin(log, epoch=1, version_2=True)
@@ -145,7 +145,7 @@ def test_questions_never_answered_expire_with_the_producers(bench: LogBench) -> 
 
 
 def test_in_version_2_only_a_higher_epoch_ends_a_transaction(bench: LogBench) -> None:
-    """A marker that was held up must not end the transaction that runs now."""
+    """A delayed marker must not end the current transaction."""
     log = bench.open()
     write(log, begin(log, epoch=4, version_2=True), epoch=4)
     end(log, epoch=5, version=2)
@@ -159,7 +159,7 @@ def test_in_version_2_only_a_higher_epoch_ends_a_transaction(bench: LogBench) ->
 
 
 def test_in_version_2_a_marker_may_be_repeated_while_nothing_is_open(bench: LogBench) -> None:
-    """A coordinator that was killed in between doesn't know whether it was written."""
+    """A coordinator that was killed meanwhile does not know whether the marker was written."""
     log = bench.open()
     write(log, begin(log, epoch=0, version_2=True), epoch=0)
     end(log, epoch=1, committed=False, version=2)
@@ -212,7 +212,7 @@ def test_open_and_ended_transactions_survive_a_restart(bench: LogBench, clean: b
     assert log.last_stable_offset(6) == 6
 
 
-# --- against a plain model
+# --- comparison with a model
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -277,7 +277,7 @@ def test_an_index_that_was_read_goes_on_growing(bench: LogBench) -> None:
 def test_readers_hear_of_the_aborted_transactions_in_what_they_read(
     bench: LogBench, segment_bytes: int
 ) -> None:
-    """Not of all that were aborted later: a reader that is far behind would hear of them again and again."""
+    """They do not get later aborted transactions, which a lagging reader would receive again and again."""
     bench.config = LogConfig(segment_bytes=segment_bytes, index_interval_bytes=100)
     log = bench.open()
     for sequence in range(100):
@@ -312,7 +312,7 @@ def test_a_reader_hears_of_aborted_transactions_though_their_segments_are_gone(b
 
 
 def test_transactions_of_several_producers_in_one_append(bench: LogBench) -> None:
-    """As a follower gets them: the first of all open ones holds readers back."""
+    """A follower gets such appends: the first open transaction limits readers."""
     log = bench.open()
 
     def data(producer: int, sequence: int) -> bytes:

@@ -1,4 +1,4 @@
-"""A full or failing disk: nothing acknowledged that is not there, nothing left that was refused."""
+"""A full or failing disk: acknowledged data is there, and rejected data is not."""
 
 import errno
 import os
@@ -18,14 +18,14 @@ from penstock.storage.log_hooks import LogHooks
 
 
 class FailingFiles(FileSystem):
-    """Fails the calls named in `failing`; a failing write leaves `torn_bytes` behind."""
+    """Files that fail the calls named in `failing`; a failing write leaves `torn_bytes` behind."""
 
     def __init__(self) -> None:
         self.failing: set[str] = set()
         self.torn_bytes = 0
         self.error = errno.ENOSPC
         self.dropped: list[str] = []
-        """Files whose clean pages were dropped from the cache."""
+        """The files whose clean pages were dropped from the cache."""
 
     def _check(self, call: str) -> None:
         if call in self.failing:
@@ -101,7 +101,7 @@ def test_a_disk_that_stays_full_is_complained_of_now_and_then(
 def test_what_a_failed_sync_left_in_the_cache_is_dropped_at_once(
     bench: LogBench, files: FailingFiles
 ) -> None:
-    """The kernel takes it for written. Recovery trusts the cache, and needs no disk after a mere kill."""
+    """The kernel marks such pages as written, and recovery after a mere kill trusts the cache."""
     log = bench.open()
     append_values(log, b"a")
     log.flush()
@@ -180,7 +180,7 @@ def test_an_index_run_that_cannot_be_written_refuses_the_append_before_it_is_mad
 
 
 def test_a_failed_sync_moves_no_recovery_point_and_ends_appends(bench: LogBench, files: FailingFiles) -> None:
-    """After a failed fsync the kernel may drop the dirty pages: nothing later proves they were written."""
+    """After a failed fsync the kernel may drop dirty pages; no later sync proves that they were written."""
     log = bench.open()
     append_values(log, b"a")
     files.failing, files.error = {"fdatasync"}, errno.EIO
@@ -236,7 +236,7 @@ def test_an_aborted_transaction_that_cannot_be_indexed_ends_appends(
 
 @pytest.fixture
 def file_size_limit() -> Iterator[int]:
-    """The kernel itself cuts writes short at this size and then refuses them (RLIMIT_FSIZE)."""
+    """Make the kernel cut writes short at this file size and reject further ones (RLIMIT_FSIZE)."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     limit = 10_000
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))

@@ -1,4 +1,4 @@
-"""What grows is written back early, in steps, and away from its end."""
+"""Growing files are written back early, in steps, at a distance from their end."""
 
 import os
 from pathlib import Path
@@ -14,7 +14,7 @@ MIB = 1 << 20
 
 
 class NotedFiles(FileSystem):
-    """Notes which ranges are to be written back soon."""
+    """Files that record the ranges scheduled for writeback."""
 
     def __init__(self) -> None:
         self.noted: list[tuple[int, int]] = []

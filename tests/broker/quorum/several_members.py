@@ -48,7 +48,7 @@ QUICK = {
 
 
 class Follower:
-    """A listener that keeps what it hears, names of records only."""
+    """A listener that keeps the names of the records it receives."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
@@ -87,7 +87,7 @@ def record(name: str) -> ConfigRecord:
 
 
 class MemberEnvironment(VirtualMachine):
-    """A virtual machine, on the network of the members."""
+    """A virtual machine on the network of the members."""
 
     def __init__(self, members: "Members", node_id: int, loop: VirtualLoop) -> None:
         super().__init__(loop)
@@ -96,7 +96,7 @@ class MemberEnvironment(VirtualMachine):
 
 
 class Member:
-    """A node that has nothing but its part in the quorum."""
+    """A node that runs only its part of the quorum."""
 
     def __init__(self, members: "Members", node_id: int, directory: Path, config: BrokerConfig) -> None:
         loop = asyncio.get_running_loop()
@@ -122,7 +122,7 @@ class Member:
         return self.loop.run_in_executor(self._workers, lambda: function(*args, **kwargs))
 
     async def answer(self, frame: memoryview) -> bytes:
-        """What a controller's listener answers to a frame without its size."""
+        """Answer a frame, without its size, as a controller's listener does."""
         key, version = ApiKey(int.from_bytes(frame[:2])), int.from_bytes(frame[2:4])
         header, position = RequestHeader.decode(api_keys.request_header_version(key, version), frame)
         response: Message
@@ -148,7 +148,7 @@ def _served(key: ApiKey) -> ApiVersionsResponse.ApiVersion:
 
 
 class MemoryLink:
-    """Frames to a member, answered in their order."""
+    """A connection that carries frames to a member, which answers them in order."""
 
     def __init__(self, members: "Members", source: int, target: Member, end: LinkEnd) -> None:
         self._members = members
@@ -179,7 +179,7 @@ class MemoryLink:
 
 
 class Members:
-    """``voters`` of them vote at first; the port of each is its id."""
+    """The members of a quorum. ``voters`` of them vote at first; the port of each is its id."""
 
     def __init__(self, root: Path, count: int, *, dynamic: bool = True, **properties: str) -> None:
         self.root = root
@@ -222,7 +222,7 @@ class Members:
         )
 
     def format(self, voters: Sequence[int]) -> None:
-        """As `kafka-storage format` leaves the directories of a quorum."""
+        """Format the directories of a quorum as `kafka-storage format` does."""
         keys = []
         for node_id in self.ids:
             directory = self.root / str(node_id)
@@ -277,7 +277,7 @@ class Members:
         for task in self.tasks:
             task.cancel()
 
-    # What there is
+    # The state of the quorum
 
     @property
     def leader(self) -> Member | None:
@@ -285,7 +285,7 @@ class Members:
         return max(leaders, key=lambda member: member.quorum.epoch, default=None)
 
     async def elected(self, *, other_than: int | None = None) -> Member:
-        """The leader, once it may be asked for decisions."""
+        """Wait for an elected leader that accepts decisions, and return it."""
 
         def found() -> bool:
             leader = self.leader
@@ -300,7 +300,7 @@ class Members:
         return self.leader
 
     async def commit(self, *batches: str) -> None:
-        """Append batches of records, `a,b` is two in one, and wait until everyone running has them."""
+        """Append batches of records (`a,b`: a batch of two) and wait until all running members have them."""
         leader = await self.elected()
         for batch in batches:
             leader.quorum.append([record(name) for name in batch.split(",")], 30)

@@ -1,4 +1,4 @@
-"""The metadata log's files: what a leader sends is appended as it is, what is damaged stays out."""
+"""The metadata log's files: batches of the leader are appended unchanged, damaged ones are rejected."""
 
 from pathlib import Path
 
@@ -32,7 +32,7 @@ def opened(directory: Path, **properties: str) -> MetadataLog:
 
 
 def leaders_log(directory: Path) -> MetadataLog:
-    """Epochs 1 (offsets 0 to 3) and 4 (offsets 4 to 8), with voters at 6."""
+    """A log with epochs 1 (offsets 0 to 3) and 4 (offsets 4 to 8), and voters at offset 6."""
     log = opened(directory)
     log.begin_epoch(1, 1, (1,), (1,), None, None)
     log.append_records(1, [record("a"), record("b")], 30)
@@ -154,7 +154,7 @@ def test_a_damaged_snapshot_is_not_kept(tmp_path: Path) -> None:
 
 
 def test_a_received_snapshot_wins_over_an_older_log_after_a_crash(tmp_path: Path) -> None:
-    """The node died between keeping the snapshot and cutting its log, whose tail belongs to nobody."""
+    """The node died between storing the snapshot and truncating its log, so the log's tail is invalid."""
     log, at = leaders_log(tmp_path), SnapshotId(7, 5)
     log.snapshots.write(at, [snapshot(log, at)])
     log.close()

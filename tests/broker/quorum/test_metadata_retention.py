@@ -1,4 +1,4 @@
-"""Old snapshots go with the log before them: by size, by age, never the newest (KIP-630)."""
+"""Retention deletes old snapshots and the log before them by size and age, never the newest (KIP-630)."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -32,7 +32,7 @@ def on_a_loop(test: Callable[P, Coroutine[object, object, None]]) -> Callable[P,
 
 
 class Host:
-    """What retention takes of a node; the clock is set by hand."""
+    """The parts of a node that retention uses; the test sets the clock."""
 
     def __init__(self, directory: Path, **properties: str) -> None:
         self.loop = asyncio.get_running_loop()
@@ -55,7 +55,7 @@ class Host:
         return self.loop.run_in_executor(None, lambda: function(*args, **kwargs))
 
     def write(self, records: int) -> SnapshotId:
-        """So many records in batches of their own, then a snapshot; the newest record's time is now."""
+        """Append this many one-record batches, then a snapshot; the newest record's time is now."""
         for i in range(records):
             self.log.append_records(1, [record(f"n{i}")], 30)
         at = SnapshotId(self.log.end_offset, 1)
@@ -64,7 +64,7 @@ class Host:
         return at
 
     async def clean(self) -> list[SnapshotId]:
-        """What is left, by what the log says and by the files."""
+        """Apply retention and return what is left, according to the log and to the files."""
         retention = MetadataRetention(self, self.log)  # type: ignore[arg-type]
         retention.clean()
         await retention.stop()

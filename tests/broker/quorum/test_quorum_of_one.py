@@ -1,4 +1,4 @@
-"""A sole voter on its own log: everything it appends is committed in order and comes back after a restart."""
+"""A sole voter commits all that it appends, in order, and restores it after a restart."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class Host:
-    """A node that has nothing but the quorum."""
+    """A node that runs only the quorum."""
 
     node_id = 1
     cluster_id = "iWKQh-fZRQyPCSDH4Og5Gw"
@@ -63,7 +63,7 @@ async def running(directory: Path, **properties: str) -> AsyncIterator[tuple[Quo
 
 
 async def commit(quorum: Quorum, *batches: str) -> None:
-    """Append batches of records, `a,b` is two in one, and wait until they are committed."""
+    """Append batches of records (`a,b` is a batch of two) and wait until they are committed."""
     end_offset = 0
     for batch in batches:
         end_offset = quorum.append([record(name) for name in batch.split(",")], 30)

@@ -1,4 +1,4 @@
-"""Several members on real logs: elections, replication, snapshots, changes of voters, restarts."""
+"""Several members on real logs: elections, replication, snapshots, voter changes and restarts."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -105,7 +105,7 @@ def test_a_leader_with_a_full_disk_gives_way(tmp_path: Path, monkeypatch: pytest
 
 
 def test_a_log_that_was_cut_is_flushed_anew(tmp_path: Path) -> None:
-    """What a former leader had flushed may be gone; as the leader again it counts from the beginning."""
+    """Truncation may remove what a former leader flushed, so as leader again it counts from the beginning."""
 
     async def story() -> None:
         async with quorum(tmp_path, 3) as members:
@@ -210,7 +210,7 @@ def test_a_member_whose_disk_fails_ends_and_the_others_go_on(
 def test_a_member_that_cannot_read_what_is_committed_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It would go on with what was, and nobody would know."""
+    """It would otherwise continue with outdated metadata unnoticed."""
 
     async def story() -> None:
         async with quorum(tmp_path, 3) as members:
@@ -268,7 +268,7 @@ def key_of(members: Members, node_id: int) -> bytes:
 
 
 async def add(members: Members, node_id: int) -> int:
-    """Ask for a voter to be added, again as long as the leader does not know that it has caught up."""
+    """Request the addition of a voter, and retry until the leader knows that it has caught up."""
     for _ in range(100):
         error_code = await add_once(members, node_id)
         if error_code != ErrorCode.REQUEST_TIMED_OUT:
@@ -327,7 +327,7 @@ def test_observers_join_by_themselves_if_they_may(tmp_path: Path) -> None:
 
 
 def test_configured_voters_move_into_the_log(tmp_path: Path) -> None:
-    """kraft.version 1, once every voter has told the leader its directory."""
+    """The log has kraft.version 1 once every voter has reported its directory to the leader."""
 
     async def story() -> None:
         async with quorum(tmp_path, 3, dynamic=False) as members:

@@ -1,4 +1,4 @@
-"""What members say to each other comes through Kafka's messages unchanged, in all their versions."""
+"""The requests and responses of members survive Kafka's encoding unchanged, in all versions."""
 
 import pytest
 
@@ -33,7 +33,7 @@ FOREIGN = q.View(ErrorCode.INCONSISTENT_CLUSTER_ID, top_level=True)
 
 
 def passed(message: Message, version: int | None = None) -> Message:
-    """Encoded and decoded, as between two nodes."""
+    """Encode and decode a message, as on the way between two nodes."""
     key = ApiKey(message.ID)
     version = api_keys.api_range(key)[1] if version is None else version
     data = b"".join(bytes(part) for part in message.encode_parts(version))
@@ -48,7 +48,7 @@ def test_requests(request_: q.Request) -> None:
 
 
 def test_requests_of_before_voters_had_keys() -> None:
-    """Version 0 knows ids only (KIP-595); a member of then asks no pre-votes."""
+    """Version 0 contains only ids (KIP-595), and members of that version send no pre-votes."""
     vote = request_of(passed(message_of(VOTE._replace(pre_vote=False)), 0), 0)
     assert vote == VOTE._replace(pre_vote=False, voter=None, candidate=ReplicaKey(1))
     assert request_of(passed(message_of(BEGIN), 0), 0) == BEGIN._replace(voter=None, endpoints={})

@@ -1,7 +1,7 @@
-"""A controller of one partition with three replicas, as small as can be; the histories' own, not the node's.
+"""A minimal controller of one partition with three replicas, for the histories only.
 
-Elections are clean: from the in-sync replicas, else from those that left them while `min.insync.replicas`
-were not there (KIP-966). A broker that comes back from a crash is in neither any more.
+Elections are clean: it elects an in-sync replica, or else one that left the ISR while that was smaller than
+`min.insync.replicas` (KIP-966). A broker that restarts after a crash is in neither set.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ MIN_ISR = 2
 
 @dataclass(frozen=True)
 class Metadata:
-    """What the metadata log says at one of its offsets."""
+    """The state of the metadata log at one offset."""
 
     registration: PartitionRegistration
     epochs: dict[int, int] = field(default_factory=dict)
-    """Broker epoch by broker."""
+    """The broker epoch by broker."""
     fenced: frozenset[int] = frozenset()
 
 
@@ -41,12 +41,12 @@ class Controller:
         return self.log[-1]
 
     def safe(self) -> set[int]:
-        """Who has all that is committed."""
+        """The replicas that have all committed records."""
         registration = self.now.registration
         return {*registration.isr, *registration.elr}
 
     def register(self, node_id: int, *, clean: bool) -> int:
-        """A broker starts; its epoch."""
+        """Register a starting broker and return its epoch."""
         epoch, self.next_epoch = self.next_epoch, self.next_epoch + 1
         now = self.now
         registration = now.registration
@@ -73,7 +73,7 @@ class Controller:
         self.elect()
 
     def elect(self) -> None:
-        """Have a live replica that has all lead, if there is one; who leads stays while he is in sync."""
+        """Elect a live replica with all committed records, if any; keep the leader while it is in sync."""
         registration = self.now.registration
         if registration.leader in registration.isr:
             return
@@ -89,7 +89,7 @@ class Controller:
         self._append(registration, self.now.epochs, self.now.fenced)
 
     def prefer(self, node_id: int) -> None:
-        """Let another in-sync replica lead."""
+        """Move leadership to another in-sync replica."""
         registration = self.now.registration
         if node_id in registration.isr and node_id not in self.now.fenced and node_id != registration.leader:
             registration = replace(
@@ -103,7 +103,7 @@ class Controller:
     def alter(
         self, sender: int, leader_epoch: int, partition_epoch: int, isr: dict[int, int]
     ) -> tuple[ErrorCode, PartitionRegistration]:
-        """AlterPartition: the ISR by broker epoch."""
+        """Handle AlterPartition, which gives the ISR with broker epochs."""
         registration, now = self.now.registration, self.now
         if leader_epoch != registration.leader_epoch or sender != registration.leader:
             return ErrorCode.FENCED_LEADER_EPOCH, registration
@@ -118,7 +118,7 @@ class Controller:
     def _changed(
         self, registration: PartitionRegistration, isr: tuple[int, ...], forget: int = 0
     ) -> PartitionRegistration:
-        """Another ISR; who leaves it while it is too small stays eligible."""
+        """The state with another ISR; replicas that leave it while it is too small stay eligible."""
         elr: tuple[int, ...] = ()
         if len(isr) < MIN_ISR:
             eligible = dict.fromkeys((*registration.elr, *registration.isr))

@@ -1,13 +1,14 @@
 """Random histories of three replicas of one partition on disks that fail, replayed from a seed.
 
-Real logs on the crashing file system, the leader's and the follower's real code, a controller of the tests'
-own. The network loses requests and answers, metadata comes late, processes and machines die in the middle of
-any call; what a machine had not synced is lost, of one at a time among those that have all. What must hold:
+It runs real logs on the crashing file system, the leader's and the follower's real code, and a controller of
+the tests. The network loses requests and responses, metadata arrives late, and processes and machines die in
+the middle of any call. A machine loses unsynced data, but only one at a time of the replicas that have all
+committed records. Invariants:
 
 - a record below any replica's high watermark is the same on every replica that has its high watermark there;
-- who is elected has all that was ever committed, and what acks=all has acknowledged is there;
-- no replica's high watermark goes back while its process lives;
-- in the end, when all is healed, all logs are the same, producers and their transactions included.
+- an elected leader has all records ever committed, and no record acknowledged with acks=all is missing;
+- no replica's high watermark decreases while its process lives;
+- at the end, when all faults are healed, all logs are the same, including producers and transactions.
 """
 
 from __future__ import annotations
@@ -59,11 +60,11 @@ START_MS = 1_700_000_000_000
 
 
 class Violation(AssertionError):
-    """What must hold does not."""
+    """An invariant does not hold."""
 
 
 class Workers:
-    """Does at once what would be done in a thread."""
+    """An executor that runs each task at once instead of in a thread."""
 
     def submit(self, fn, /, *args, **kwargs):  # type: ignore[no-untyped-def]
         from concurrent.futures import Future
@@ -76,11 +77,11 @@ class Workers:
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """There are no threads."""
+        """Do nothing: there are no threads."""
 
 
 class ReadsAtOnce:
-    """What workers would read, read in place."""
+    """Reads in place what workers would read."""
 
     def submit(self, reads: Sequence[ColdRead], done: Callable[[], None]) -> None:
         for read in reads:
@@ -91,7 +92,7 @@ class ReadsAtOnce:
 
 @dataclass
 class Brokers:
-    """The brokers as a node has them from its part of the metadata log."""
+    """The brokers as a node sees them in its part of the metadata log."""
 
     node: Node
 
@@ -108,7 +109,7 @@ class Brokers:
 
 
 class Node:
-    """One broker with its replica; also what handlers see as their broker, and replicas as their context."""
+    """One broker with its replica. Handlers use it as their broker, replicas as their context."""
 
     def __init__(self, node_id: int, history: History) -> None:
         self.node_id = node_id
@@ -138,7 +139,7 @@ class Node:
             leader_throttle=self.throttle, sends_to_nearest=False, now_ms=self.now_ms
         )
 
-    # --- life
+    # --- start and stop
 
     @property
     def is_alive(self) -> bool:
@@ -168,7 +169,7 @@ class Node:
         self.proposals = []
         self.high_watermark_before = self.checked_to = 0
         self.epoch = history.controller.register(self.node_id, clean=clean)
-        self.seen = len(history.controller.log) - 1  # a broker catches up before it serves
+        self.seen = len(history.controller.log) - 1  # a broker catches up before it serves requests
         self.obey()
         history.controller.unfence(self.node_id)
 
@@ -246,11 +247,11 @@ class History:
         self.committed_to = 0
         self.acknowledged: dict[int, bytes] = {}
         self.lost_by: set[int] = set()
-        """Who has lost unsynced data and is not safe again."""
+        """Replicas that lost unsynced data and have not caught up again."""
         self.crashed: set[int] = set()
         self.next_value = 0
         self.producers: dict[int, int] = {}
-        """Next sequence of each producer with a transaction that may be open."""
+        """The next sequence of each producer whose transaction may be open."""
         self.story: list[str] = []
         self.nodes = {node_id: Node(node_id, self) for node_id in NODES}
 
@@ -279,7 +280,7 @@ class History:
         return [node for node in self.nodes.values() if node.is_alive]
 
     def guarded(self, node: Node, work: Callable[[], object]) -> None:
-        """Have a node do something, in which it may die."""
+        """Run an action of a node, during which the node may die."""
         try:
             work()
         except Died:
@@ -287,7 +288,7 @@ class History:
             self._dead(node, lost_power=self._may_lose(node) and self.rng.random() < 0.5)
 
     def _may_die(self, node: Node) -> bool:
-        """Somebody else has to have all, or nobody could be elected."""
+        """Whether another replica has all committed records; otherwise no replica could be elected."""
         return bool(self.controller.safe() - self.crashed - {node.node_id})
 
     def _may_lose(self, node: Node) -> bool:
@@ -322,7 +323,7 @@ class History:
         records = [Record(i, self.clock_ms(), b"k", value, []) for i, value in enumerate(values)]
         data = memoryview(bytearray(encode_batch(records, **producer)))  # type: ignore[arg-type]
         try:
-            if rng.random() < 0.7:  # acks=all; acks=1 takes what it gets
+            if rng.random() < 0.7:  # acks=all; acks=1 has no guarantee
                 replica.check_enough_replicas()
             info = replica.append(data, batch.validate(data), verification=NOT_REQUIRED)
         except KafkaError as error:
@@ -334,7 +335,7 @@ class History:
         def answered(error: ErrorCode) -> None:
             if error is ErrorCode.NONE and replica.check_enough_replicas_after_append() is ErrorCode.NONE:
                 with unharmed(node):
-                    self._check_node(node)  # whatever becomes of it next
+                    self._check_node(node)  # before any other event
                 self.acknowledged.update(enumerate(values, first))
 
         replica.when_committed(info.last_offset + 1, answered)
@@ -361,7 +362,7 @@ class History:
         self.guarded(node, append)
 
     def fetch(self) -> None:
-        """A follower fetches from who it believes leads; request or answer may be lost."""
+        """A follower fetches from the leader that it knows; the request or the response may be lost."""
         followers = [node for node in self.alive() if node.following is not None]
         if followers:
             self._fetch(self.rng.choice(followers), self.loss)
@@ -451,7 +452,7 @@ class History:
         return OffsetsAtLeader(found[0].offset, found[1].offset, error)
 
     def learn(self) -> None:
-        """A node reads some of the metadata log."""
+        """Let a node read more of the metadata log."""
         behind = [node for node in self.alive() if node.seen < len(self.controller.log) - 1]
         if behind:
             node = self.rng.choice(behind)
@@ -459,7 +460,7 @@ class History:
             self.guarded(node, node.obey)
 
     def alter(self) -> None:
-        """A leader's proposal reaches the controller, once or twice; the answer may be lost."""
+        """Deliver a leader's proposal to the controller once or twice; the response may be lost."""
         leaders = [node for node in self.alive() if node.proposals]
         if leaders:
             self._alter(self.rng.choice(leaders), self.loss)
@@ -514,20 +515,20 @@ class History:
             self.guarded(node, lambda: replica.log.delete_records_before(offset))
 
     def crash(self) -> None:
-        """A process or a machine dies; now, or in the middle of what it does next."""
+        """Kill a process or a machine, now or in the middle of its next action."""
         mortal = [node for node in self.alive() if self._may_die(node)]
         if not mortal:
             return
         node = self.rng.choice(mortal)
         if self.rng.random() < 0.5:
             node.files.dies_in = self.rng.randrange(20)
-            self.crashed.add(node.node_id)  # it is as good as dead: nobody may rely on it
+            self.crashed.add(node.node_id)  # it counts as dead already, because it will die
         else:
             self._dead(node, lost_power=self._may_lose(node) and self.rng.random() < 0.6)
 
     def _dead(self, node: Node, *, lost_power: bool) -> None:
         node.release()
-        # Where nobody else has all any more it comes back as after a clean stop, with all it had.
+        # If no other replica has all committed records, it restarts as after a clean stop, with all its data.
         node.stopped_clean = not self._may_die(node)
         lost_power = lost_power and not node.stopped_clean
         self.crashed.add(node.node_id)
@@ -539,7 +540,7 @@ class History:
         self.tell(f"{node.node_id} is dead {lost_power=} safe={self.controller.safe()}")
 
     def fence(self) -> None:
-        """The controller misses a node's heartbeats, dead or not."""
+        """Let the controller miss a node's heartbeats, whether the node is dead or not."""
         node = self.rng.choice(list(self.nodes.values()))
         if self._may_die(node) and (not node.is_alive or self.rng.random() < 0.2):
             self.tell(f"{node.node_id} is fenced")
@@ -561,7 +562,7 @@ class History:
         node.start(clean=node.stopped_clean)
         self.crashed.discard(node.node_id)
 
-    # --- what must hold
+    # --- invariants
 
     def check(self) -> None:
         self.lost_by -= self.controller.safe() - self.crashed
@@ -586,7 +587,7 @@ class History:
         return next(value for at, value in self.committed if at == offset)
 
     def _check_committed(self, node: Node) -> None:
-        """Below the high watermark all have the same; what is new there is committed now."""
+        """Check that replicas agree below the high watermark, and record newly committed records."""
         log, high_watermark = node.replica.log, node.replica.high_watermark
         here = read_below(log, high_watermark)
         known = [(o, v) for o, v in self.committed if log.log_start_offset <= o < high_watermark]
@@ -656,14 +657,14 @@ class History:
             raise Violation(f"{node.node_id} knows other transactions than the leader: {transactions}")
         oldest = [each.replica.log.producer_state.first_undecided_offset for each in (leader, node)]
         if any(offset is not None and offset < start_offset for offset in oldest):
-            return  # it began in records that are deleted, and a replica that is newer has never seen it
+            return  # it began in deleted records, which a newer replica has never received
         if node.replica.last_stable_offset != leader.replica.last_stable_offset:
             raise Violation(f"{node.node_id} has another last stable offset than the leader")
 
 
 @contextmanager
 def unharmed(node: Node) -> Iterator[None]:
-    """Nothing dies of being looked at."""
+    """Prevent the death of a node while the history inspects its state."""
     files = node.files
     dies_in, files.dies_in = files.dies_in, -1
     yield
@@ -671,7 +672,7 @@ def unharmed(node: Node) -> Iterator[None]:
 
 
 def read_below(log: Log, end_offset: int) -> list[tuple[int, bytes | None]]:
-    """(offset, value) of every data record from the log's start on."""
+    """The (offset, value) of every data record from the log's start on."""
     found: list[tuple[int, bytes | None]] = []
     offset = log.log_start_offset
     while offset < end_offset and (piece := log.read(offset, 1 << 20)) is not None:
@@ -684,7 +685,7 @@ def read_below(log: Log, end_offset: int) -> list[tuple[int, bytes | None]]:
 
 
 def raw_from(log: Log, start_offset: int) -> bytes:
-    """The batches from the one that holds `start_offset` on."""
+    """The batches starting with the one that contains `start_offset`."""
     found = b""
     offset = start_offset
     while (piece := log.read(offset, 1 << 20)) is not None:

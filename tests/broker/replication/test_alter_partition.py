@@ -1,4 +1,4 @@
-"""AlterPartition: what gathers, what is sent again, and who hears of the answer."""
+"""AlterPartition: how proposals are batched and resent, and which partitions receive the answer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TOPIC = b"\x05" * 16
 
 
 class Partition:
-    """Keeps what it is told; proposes again after a refusal in `again`."""
+    """Keeps the answers; proposes again if the error is one of `again`."""
 
     def __init__(self, number: int) -> None:
         self.replica = SimpleNamespace(topic_id=TOPIC, topic="flights", partition=number)
@@ -37,7 +37,7 @@ class Partition:
 
 
 class Controller:
-    """Answers by a script: one entry for each request, an error of all or of each partition."""
+    """Answers from a script: one entry per request, an error for all partitions or for each."""
 
     def __init__(self, *script: ErrorCode | dict[int, ErrorCode] | Exception) -> None:
         self.script = list(script)
@@ -76,7 +76,7 @@ def proposal(*isr: int, joins: int | None = None, epoch: int = 3) -> IsrProposal
 
 
 def sent(controller: Controller) -> list[dict[int, list[tuple[int, int]]]]:
-    """Of each request, (broker, broker epoch) of the proposed replicas by partition."""
+    """For each request: (broker, broker epoch) of the proposed replicas by partition."""
     return [
         {
             asked.partition_index: [(s.broker_id, s.broker_epoch) for s in asked.new_isr_with_epochs]
@@ -161,7 +161,7 @@ def test_partitions_hear_of_their_own_errors() -> None:
 
 
 def test_an_answer_that_cannot_be_read_is_asked_for_again() -> None:
-    """The partition would wait for ever: it makes no other proposal before it has heard of this one."""
+    """The partition would otherwise wait forever: it makes no other proposal while one is unanswered."""
 
     async def scenario(controller: Controller, manager: AlterPartitionManager, submit: Callable) -> None:  # type: ignore[type-arg]
         partition = Partition(0)

@@ -1,4 +1,4 @@
-"""Where a follower cuts, what it tells its leader, how a throttle measures, who reads from whom."""
+"""Truncation of followers, fetch sessions with the leader, throttles, and the choice of a replica to read."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ def test_a_log_begins_to_follow_at_its_end_or_without_epochs_at_its_high_waterma
     ("leader", "expected"),
     [
         ((3, 9), 9),  # the leader's epoch 3 ended earlier
-        ((3, 15), 12),  # or later: then nothing of it is cut
-        ((2, 8), 7),  # this log knows no epoch 2: to the end of the one before, and asked again
+        ((3, 15), 12),  # or later: then the epoch is kept whole
+        ((2, 8), 7),  # this log has no epoch 2: truncate to the end of the one before, and ask again
         ((0, 5), 5),
         ((0, 9), 7),  # here it ended at 7
         ((-1, 6), 6),  # a leader of before KIP-279
-        ((1, -1), 10),  # a leader that can't say: to where it was fetched from
+        ((1, -1), 10),  # a leader that doesn't know: truncate to the fetch offset
     ],
 )
 def test_cutting_to_what_both_logs_have(tmp_path: Path, leader: tuple[int, int], expected: int) -> None:
@@ -77,11 +77,11 @@ def find_epochs(log: Log, path: Path, current: int = -1) -> LeaderEpochs:
 
 @pytest.mark.parametrize("seed", range(200))
 def test_logs_that_diverged_come_to_their_common_beginning(seed: int, tmp_path: Path) -> None:
-    """A leader's answers, one after the other, cut a follower to what both have, no further."""
+    """The leader's successive answers truncate a follower to the common part of both logs, no further."""
     rng = random.Random(seed)
     shared = sorted(rng.choices(range(3), k=rng.randrange(6)))
     first_epoch = (shared[-1] if shared else 0) + 1
-    # One leader an epoch, so that both logs have no epoch in common above what they share.
+    # Each epoch has one leader, so that the logs have no epoch in common above their shared part.
     mine = [epoch for epoch in range(first_epoch, 12) if rng.random() < 0.4]
     theirs = [epoch for epoch in range(first_epoch, 12) if epoch not in mine and rng.random() < 0.5]
     follower = shared + sorted(rng.choices(mine, k=rng.randrange(8)) if mine else [])
@@ -100,11 +100,11 @@ def test_logs_that_diverged_come_to_their_common_beginning(seed: int, tmp_path: 
     assert follower[: len(shared)] == shared, "what both have stays"
 
 
-# --- what a leader sends
+# --- records from the leader
 
 
 def batches(*parts: tuple[int, int]) -> bytearray:
-    """Batches of (base offset, leader epoch), one record each."""
+    """Encode batches of one record each, given as (base offset, leader epoch)."""
     joined = bytearray()
     for offset, epoch in parts:
         one = bytearray(encode_batch([Record(0, 0, b"k", b"v")]))
@@ -134,7 +134,7 @@ def test_a_damaged_batch_is_not_taken() -> None:
 
 
 numbers: dict[LeaderSession, int] = {}
-"""Of the last request in each session."""
+"""The epoch of the last request in each session."""
 
 
 def answered(session: LeaderSession, session_id: int, error: ErrorCode = ErrorCode.NONE) -> bool:
@@ -146,7 +146,7 @@ def wanted(offset: int) -> Wanted:
 
 
 def sent(session: LeaderSession) -> tuple[int, int, dict[int, int], list[int]]:
-    """(session id, epoch, offset by partition, forgotten partitions) of the next request."""
+    """The (session id, epoch, offset by partition, forgotten partitions) of the next request."""
     request = FetchRequest()
     numbers[session] = session.fill(request)
     return (
@@ -264,7 +264,7 @@ def test_answers_of_a_session_that_is_over_are_passed_over() -> None:
 
 
 def test_a_node_that_is_behind_with_the_metadata_is_asked_again_soon(tmp_path: Path) -> None:
-    """An election is known to one node before the other; a record may wait for the replica meanwhile."""
+    """One node learns of an election before the other, and a record may wait for the replica meanwhile."""
     here = SimpleNamespace(leader_epochs=epochs(tmp_path, (0, 0)), log_end_offset=0, log_start_offset=0)
     replica = SimpleNamespace(
         log=here, high_watermark=0, leader_epoch=1, topic_id=TOPIC, topic="flights", partition=0

@@ -1,4 +1,4 @@
-"""The leader's view: who is in sync, what is committed, what is asked of the controller."""
+"""The leader's state: in-sync replicas, committed records, and proposals to the controller."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def registration(
 
 
 class Leader:
-    """A leadership with its log's end and high watermark, and a clock."""
+    """A leadership whose log end, high watermark and clock the test controls."""
 
     def __init__(self, isr: tuple[int, ...] = (1, 2, 3), end_offset: int = 0, min_isr: int = MIN_ISR) -> None:
         self.brokers = Brokers()
@@ -137,7 +137,7 @@ def test_a_follower_joins_once_it_has_all_that_may_be_committed() -> None:
 
 
 def test_it_has_to_reach_the_beginning_of_the_leaders_epoch() -> None:
-    """What lies between high watermark and there may be committed already."""
+    """Records between the high watermark and that offset may already be committed."""
     leader = Leader(isr=(1, 3), end_offset=10)
     leader.fetch(3, 0)
     leader.fetch(2, 9)
@@ -160,7 +160,7 @@ def test_who_may_have_joined_counts_before_the_controller_answers() -> None:
 
 
 def test_who_is_about_to_join_is_waited_for() -> None:
-    """Else the high watermark would run away from it while the leader is alone."""
+    """Otherwise the high watermark would advance past that replica while the leader is alone in the ISR."""
     leader = Leader(isr=(1,), end_offset=10)
     leader.fetch(2, 5)
     leader.end_offset = 15
@@ -188,13 +188,13 @@ def test_who_may_not_join_is_not_asked_for(hindrance: str) -> None:
 
 
 def test_a_fetch_from_before_the_brokers_registration_is_refused() -> None:
-    """KIP-903: the broker may have lost since what it had then."""
+    """KIP-903: the broker may have lost records since that fetch."""
     leader = Leader(end_offset=10)
     leader.brokers.epochs[2] = 202
     with pytest.raises(KafkaError) as refused:
         leader.fetch(2, 10, epoch=102)
     assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
-    leader.fetch(2, 10, epoch=-1)  # of a version that does not say
+    leader.fetch(2, 10, epoch=-1)  # of a version without the field
 
 
 def test_the_high_watermark_stands_still_below_min_insync_replicas() -> None:
@@ -203,7 +203,7 @@ def test_the_high_watermark_stands_still_below_min_insync_replicas() -> None:
     leader.fetch(3, 5)
     leader.obey(registration((1,), partition_epoch=11))
     assert leader.high_watermark == 5
-    leader.now_ms += 2 * LAG_MS  # 3 is not waited for any more
+    leader.now_ms += 2 * LAG_MS  # replica 3 has exceeded its lag
     leader.fetch(2, 10)
     proposal = leader.join(2)
     assert proposal is not None
@@ -230,7 +230,7 @@ def test_a_change_in_the_metadata_log_makes_a_proposal_void() -> None:
 
 
 def test_a_registration_that_is_no_news_leaves_a_proposal_pending() -> None:
-    """A later change is seen with an earlier one, and again in its turn: who may have joined counts on."""
+    """A change may arrive with an earlier one and then again; a replica that may have joined still counts."""
     leader = Leader(isr=(1,), end_offset=10)
     leader.fetch(2, 10)
     proposal = leader.join(2)

@@ -1,6 +1,6 @@
 """Three replicas, a lossy network, late metadata and dying machines, from printed seeds.
 
-`PENSTOCK_HISTORIES` says how many.
+`PENSTOCK_HISTORIES` sets their number.
 """
 
 import os
@@ -18,7 +18,7 @@ MEMORY = Path("/dev/shm")
 
 @pytest.fixture
 def root() -> Iterator[Path]:
-    """A directory in memory where there is one: the files know by themselves what a disk would hold."""
+    """A directory in memory if available: the simulated files track what a disk would contain."""
     with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as directory:
         yield Path(directory)
 

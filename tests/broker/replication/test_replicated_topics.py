@@ -45,12 +45,12 @@ TOPIC = "flights"
 PARTITION = Partition(TOPIC, 0)
 ALL = -1
 TOPICS, BROKER = 2, 4
-"""Types of configurations' resources."""
+"""The types of configuration resources."""
 RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
 
 class ThreeNodes:
-    """Three nodes, and a client that asks what a test wants asked."""
+    """Three nodes, and a client that sends the requests of a test."""
 
     def __init__(self, loop: VirtualLoop, directory: Path, **properties: str) -> None:
         self.loop = loop
@@ -117,7 +117,7 @@ class ThreeNodes:
     async def produce(
         self, value: bytes = b"a flight", acks: int = ALL, timeout_ms: int = 1_000
     ) -> tuple[ErrorCode, int]:
-        """Its error and base offset."""
+        """Produce and return the error and the base offset."""
         assert self.leader_id is not None
         records = encode_batch([Record(0, 1_700_000_000_000, b"key", value)])
         data = ProduceRequest.PartitionProduceData(index=0, records=records)
@@ -135,7 +135,7 @@ class ThreeNodes:
         return response.responses[0].partitions[0]
 
     async def delete_records(self, offset: int, timeout_ms: int) -> tuple[ErrorCode, int]:
-        """Its error and low watermark."""
+        """Delete records and return the error and the low watermark."""
         assert self.leader_id is not None
         partition = DeleteRecordsRequest.DeleteRecordsPartition(partition_index=0, offset=offset)
         topic = DeleteRecordsRequest.DeleteRecordsTopic(name=TOPIC, partitions=[partition])
@@ -162,7 +162,7 @@ class ThreeNodes:
 
 
 def rack_of(node_id: int) -> str:
-    """As the simulator's machines stand."""
+    """The rack of a node, according to the simulator's machines."""
     return f"rack{node_id % 3}"
 
 
@@ -171,9 +171,9 @@ def address(node_id: int) -> Address:
 
 
 def simulated(directory: Path, scenario: Callable[[ThreeNodes], Awaitable[None]], **properties: str) -> None:
-    """Run a scenario on three nodes, all of it on virtual time."""
+    """Run a scenario on three nodes in virtual time."""
     loop = VirtualLoop(Random(3))
-    gc.disable()  # what the dead left behind must not run
+    gc.disable()  # finalizers of stopped nodes must not run
     try:
         with loop.stopped_stopwatches():
             nodes = ThreeNodes(loop, directory, **properties)
@@ -235,7 +235,7 @@ def test_without_enough_replicas_acks_all_times_out_then_is_refused(tmp_path: Pa
 
 
 def test_a_leader_that_stood_still_takes_nobody_for_lagging(tmp_path: Path) -> None:
-    """Who fetched meanwhile is heard when the machine goes on: only then is it told who lags."""
+    """The leader processes fetches that arrived meanwhile before it decides which replicas lag."""
 
     async def scenario(nodes: ThreeNodes) -> None:
         await nodes.start()
@@ -260,7 +260,7 @@ def test_what_waits_when_another_node_begins_to_lead_is_sent_there(tmp_path: Pat
         await nodes.until(lambda: nodes.is_in_sync(3))
         old = nodes.leader
         first, second = nodes.follower_ids
-        # The record waits for a follower that can't be reached; meanwhile the leader is taken out of service.
+        # The record waits for an unreachable follower; meanwhile the leader shuts down.
         nodes.cluster.nodes[first].pause()
         waiting = asyncio.ensure_future(nodes.produce(timeout_ms=60_000))
         await asyncio.sleep(0.1)
@@ -308,7 +308,7 @@ def test_deleted_records_are_deleted_on_all_live_replicas(tmp_path: Path) -> Non
 
 
 def test_with_fsync_what_acks_all_acknowledged_survives_the_loss_of_all_machines(tmp_path: Path) -> None:
-    """Followers tell their leader of nothing that is not on their disks (`penstock.acks.fsync`)."""
+    """Followers report only offsets that are on their disks (`penstock.acks.fsync`)."""
 
     async def scenario(nodes: ThreeNodes) -> None:
         await nodes.start(min_insync_replicas="3")
@@ -386,7 +386,7 @@ def test_a_partition_moves_under_a_throttle_and_its_old_replica_goes(tmp_path: P
 
 
 def test_a_new_leader_says_when_it_does_not_know_what_is_committed(tmp_path: Path) -> None:
-    """KIP-207: between its election and its followers' first fetches."""
+    """KIP-207: the end is unknown between the leader's election and its followers' first fetches."""
 
     async def scenario(nodes: ThreeNodes) -> None:
         await nodes.start()

@@ -1,4 +1,4 @@
-"""How much a follower asks for at once."""
+"""The maximum response size that a follower requests."""
 
 from penstock.broker.replication.response_size import NEAR_BYTES, NEAR_S, ResponseSize
 
