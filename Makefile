@@ -129,7 +129,7 @@ fuzz: $(INSTALLED)
 	@PENSTOCK_FUZZ_SECONDS=$(FUZZ_SECONDS) $(BIN)/python -m pytest --timeout 0 -q -s tests/cluster/test_hostile_clients.py
 
 SOAK_SECONDS ?= 3600
-SOAK := $(BIN)/python -m pytest --timeout 0 -q -s
+SOAK := PENSTOCK_LONG=1 $(BIN)/python -m pytest --timeout 0 -q -s
 
 soak: $(INSTALLED)
 	@echo "== 10,000 histories on a file system that crashes, and of compaction"
@@ -150,7 +150,7 @@ soak-streams: $(INSTALLED)
 	@echo "== applications killed in the middle of batches, and every operator on Spark"
 	@PENSTOCK_STREAMS_SPARK=all PENSTOCK_STREAMS_KILLS=10 $(SOAK) tests/pipeline/test_streams_spark.py tests/pipeline/test_sql_spark.py tests/pipeline/test_streams_kill.py
 	@echo "== a year of flights in SQL"
-	@PENSTOCK_LONG=1 PENSTOCK_STREAMS_SPARK=all $(SOAK) tests/pipeline/test_sql_flights.py
+	@PENSTOCK_STREAMS_SPARK=all $(SOAK) tests/pipeline/test_sql_flights.py
 	@echo "== $(SQL_KILLS) kills of a SQL server in the middle of ten queries, and one that takes its checkpoint, too"
 	@PENSTOCK_SQL_KILLS=$(SQL_KILLS) $(SOAK) tests/cluster/test_sql_kills.py
 	@echo "== a standalone cluster, and the commands for YARN and Kubernetes"
