@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import pandas
     import polars
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 _MAX_DECODING_THREADS: Final = 4
 # A read writes nothing, so it can't write dead letters either.
@@ -119,7 +119,7 @@ def read(
         PartitionRange(tp.topic, tp.partition, starts[tp], ends[tp], known[tp.topic].topic_id)
         for tp in partitions
     )
-    loss = LossRule(fail_on_data_loss, logger.warning, _LOSS_ADVICE)
+    loss = LossRule(fail_on_data_loss, log.warning, _LOSS_ADVICE)
     return TopicScan(client, fetch, ranges, layout, loss, threads)
 
 

@@ -28,7 +28,7 @@ from penstock.protocol.messages import (
     SyncGroupResponse,
 )
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 _REJOIN: Final = frozenset(
     (
@@ -133,7 +133,7 @@ class Membership:
         if isinstance(error, ServerError) and error.code in _REJOIN:
             return 0
         if not failures:
-            logger.warning("group %s: %s; retrying", self.group_id, error)
+            log.warning("group %s: %s; retrying", self.group_id, error)
         self._stopped.wait(self._cluster.policy.backoff_s(failures + 1))
         return failures + 1
 
@@ -206,7 +206,7 @@ class Membership:
         try:
             self._coordinator.call(request, LeaveGroupResponse)
         except ClientError as error:
-            logger.info("could not leave group %s: %s", self.group_id, error)
+            log.info("could not leave group %s: %s", self.group_id, error)
 
     def _check(self, code: int, what: str) -> None:
         if code:

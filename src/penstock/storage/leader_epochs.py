@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 from penstock.storage.checkpoints import read_entries, write_entries
 from penstock.storage.files import FileSystem
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 FILE_NAME: Final = "leader-epoch-checkpoint"
 UNDEFINED_EPOCH: Final = -1
@@ -47,7 +47,7 @@ class LeaderEpochs:
             for fields in read_entries(self._path, columns=2):
                 self.assign(int(fields[0]), int(fields[1]))
         except ValueError as error:
-            logger.error("a damaged file is rebuilt from the batches: %s: %s", self._path, error)
+            log.error("a damaged file is rebuilt from the batches: %s: %s", self._path, error)
             self._entries, self._dirty, self.is_damaged = [], True, True
         if self._entries:
             self._dirty = False

@@ -50,7 +50,7 @@ from penstock.storage.staged_append import Origin, StagedAppend
 from penstock.storage.transactions import note_append
 from penstock.storage.verification import NOT_REQUIRED, Verification
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 PRODUCER_ID_EXPIRATION_MS: Final = 86_400_000
 
@@ -312,12 +312,12 @@ class Log:
         now_ms = self._clock()
         if self._complained_ms is None or abs(now_ms - self._complained_ms) >= _COMPLAINT_INTERVAL_MS:
             self._complained_ms = now_ms
-            logger.error("%s", line)
+            log.error("%s", line)
 
     def _fail(self, reason: str, error: OSError) -> StorageFailed:
         """Refuse appends until the directory is reopened; reads still work. Returns the error to raise."""
         self.failure = f"the log in {self.directory} accepts no appends, because {reason}: {error}"
-        logger.error("%s: %s", self.name, self.failure)
+        log.error("%s: %s", self.name, self.failure)
         self._hooks.io_error(self, error)
         return StorageFailed(f"{self.name}: {self.failure}")
 
@@ -411,7 +411,7 @@ class Log:
     @contextmanager
     def _truncating(self, offset: int) -> Iterator[None]:
         """Hold off flushes and keep the recovery point at or below `offset`; a failure ends appends."""
-        logger.info("%s: truncating to offset %d", self.name, offset)
+        log.info("%s: truncating to offset %d", self.name, offset)
         with self._flusher.lock:
             self._flusher.lower_recovery_point(offset)
             try:
@@ -448,7 +448,7 @@ class Log:
             )
         if offset > self.log_start_offset:
             self._start_at(offset)
-            logger.info("%s: log start offset is now %d", self.name, offset)
+            log.info("%s: log start offset is now %d", self.name, offset)
         return self.log_start_offset
 
     def _start_at(self, offset: int) -> None:

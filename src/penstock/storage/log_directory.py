@@ -18,7 +18,7 @@ from penstock.storage.files import FileSystem
 from penstock.storage.meta_properties import MetaProperties
 from penstock.storage.names import TopicPartition
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 LOCK_FILE: Final = ".lock"
 CLEAN_SHUTDOWN_FILE: Final = ".kafka_cleanshutdown"
@@ -98,7 +98,7 @@ class LogDirectory:
         try:
             return checkpoints.read_offsets(self.path / name)
         except checkpoints.CheckpointCorrupt as error:
-            logger.warning("a broken checkpoint is ignored: %s", error)
+            log.warning("a broken checkpoint is ignored: %s", error)
             return {}
 
     def broker_epoch_of_clean_shutdown(self) -> int:
@@ -145,14 +145,12 @@ class LogDirectory:
         try:
             self._has_vouched = run_file.write(self.path, self._files, incarnations)
         except OSError as error:  # an older file may remain, but it does not name this process
-            logger.warning(
-                "%s: if this process is killed, its writes will count as lost: %s", self.path, error
-            )
+            log.warning("%s: if this process is killed, its writes will count as lost: %s", self.path, error)
 
     def distrust(self, reason: str = "") -> None:
         """Record that data written here may be lost, however this process ends. May run in any thread."""
         if reason and not self.is_distrusted:
-            logger.warning("%s may have lost records: %s", self.path, reason)
+            log.warning("%s may have lost records: %s", self.path, reason)
         self.is_distrusted = True
         self.withdraw()
 
@@ -164,7 +162,7 @@ class LogDirectory:
             run_file.remove(self.path, self._files)
             self._has_vouched = False
         except OSError as error:
-            logger.error("%s: %s cannot be removed: %s", self.path, run_file.FILE_NAME, error)
+            log.error("%s: %s cannot be removed: %s", self.path, run_file.FILE_NAME, error)
 
     def sync_renames(self) -> None:
         """Make the renames of retired logs durable, before a new log of the same name is created."""

@@ -36,7 +36,7 @@ from penstock.storage.names import (
     parse_directory_name,
 )
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)  # in this module, `log` is a partition's log
 
 _REMOVAL_INTERVAL_MS: Final = 1_000
 _RECOVERED_INTERVAL_MS: Final = 100

@@ -18,7 +18,7 @@ from penstock.storage.timestamps import TimestampAndOffset
 from penstock.storage.transaction_index import AbortedTransaction
 from penstock.storage.transactions import aborted_transactions
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 DAMAGES_TOLD_MAX: Final = 100
 
@@ -107,7 +107,7 @@ class LogReader:
         """Return the error to raise, and log it once, however often clients read the damaged place."""
         if damage not in self._damages_told and len(self._damages_told) < DAMAGES_TOLD_MAX:
             self._damages_told.add(damage)
-            logger.error("corrupt log: %s", damage)
+            log.error("corrupt log: %s", damage)
         return CorruptLog(damage)
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampAndOffset | None:

@@ -12,7 +12,7 @@ from typing import Final
 from penstock.storage.files import FileSystem
 from penstock.storage.names import TEMPORARY_SUFFIX
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 FILE_NAME: Final = "partition.metadata"
 _CONTENT = re.compile(r"version: (?P<version>\d+)\ntopic_id: (?P<topic_id>[A-Za-z0-9_-]{22})\n?")
@@ -50,7 +50,7 @@ def topic_id_or_none(directory: Path) -> bytes | None:
     try:
         return read_topic_id(directory)
     except PartitionMetadataCorrupt as error:
-        logger.error("a damaged file is ignored: %s", error)
+        log.error("a damaged file is ignored: %s", error)
         return None
 
 

@@ -15,7 +15,7 @@ from penstock.storage.files import FileSystem
 from penstock.storage.names import DELETED_SUFFIX, PRODUCER_SNAPSHOT_SUFFIX, offset_file_name, offset_of_file
 from penstock.storage.producer_snapshot import SnapshotCorrupt, SnapshotEntry, decode, encode
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 _NONE: Final = -1
 
@@ -68,7 +68,7 @@ class ProducerSnapshots:
             try:
                 return offset, decode(path.read_bytes())
             except SnapshotCorrupt as error:
-                logger.warning("a damaged producer snapshot is dropped: %s: %s", path, error)
+                log.warning("a damaged producer snapshot is dropped: %s: %s", path, error)
                 self.remove(offset)
         return None
 

@@ -48,7 +48,7 @@ from penstock.storage.segment_file import SegmentFile
 from penstock.storage.segments import Segments
 from penstock.storage.transaction_index import AbortedTransaction
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 _ZEROS_BYTES: Final = 1 << 20
 """Bytes read at a time to find out whether a file continues with zeros only."""
@@ -87,12 +87,12 @@ class LogLoader:
             try:
                 end_offset = segments[-1].read_next_offset()
             except CorruptBatch as error:
-                logger.error("%s: damaged despite a clean stop, so it is recovered: %s", self.name, error)
+                log.error("%s: damaged despite a clean stop, so it is recovered: %s", self.name, error)
                 unsound = segments[-1].base_offset
         if unsound is not None:
             segments, end_offset = self._recover(segments, unsound)
         if end_offset < self.log_start_offset:
-            logger.warning(
+            log.warning(
                 "%s: the log ends at offset %d, below its start offset %d; its files seem to be lost, so it "
                 "starts empty at the start offset",
                 self.name,
@@ -132,7 +132,7 @@ class LogLoader:
             if path.name.endswith(LOG_SUFFIX):
                 base_offsets[offset] = path.stat()
             elif path.name.endswith(INDEX_SUFFIXES) and not path.with_suffix(LOG_SUFFIX).exists():
-                logger.warning("%s: %s has no segment and is removed", self.name, path)
+                log.warning("%s: %s has no segment and is removed", self.name, path)
                 self.files.remove_if_exists(path)
         return [
             Segment(
@@ -162,7 +162,7 @@ class LogLoader:
         if self.clean and segments and not candidates and not _index_fits(segments[-1]):
             candidates.append(segments[-1].base_offset)
         if self.clean and candidates:
-            logger.warning(
+            log.warning(
                 "%s: indexes from offset %d on are missing or damaged and are rebuilt",
                 self.name,
                 min(candidates),
@@ -177,7 +177,7 @@ class LogLoader:
                     if header.partition_leader_epoch > self.leader_epochs.latest:
                         self.leader_epochs.assign(header.partition_leader_epoch, header.base_offset)
             except CorruptBatch as error:
-                logger.error("%s is damaged, so epochs may be missing: %s", segment.file.path, error)
+                log.error("%s is damaged, so epochs may be missing: %s", segment.file.path, error)
 
     # --- after an unclean stop
 
@@ -198,7 +198,7 @@ class LogLoader:
             has_hole = bool(pending) and pending[0].base_offset != self.producer_state.end_offset
             may_have_hole = is_compacted or (has_hole and self._is_cleaned_up_to(pending[0].base_offset))
             if pending and (is_cut or (has_hole and not may_have_hole)):
-                logger.warning(
+                log.warning(
                     "%s: %d segments from offset %d on do not follow the last sound batch, at offset %d, "
                     "and are dropped",
                     self.name,
@@ -261,7 +261,7 @@ class LogLoader:
         try:
             self.files.raise_lost_writes(fd)
         except OSError as error:
-            logger.error("%s: %s was not written: %s", self.name, segment.file.path, error)
+            log.error("%s: %s was not written: %s", self.name, segment.file.path, error)
             self.damaged(self.directory, f"{self.name} was not written to its disk: {error}")
             self.files.drop_clean_cache(fd)
 
@@ -299,7 +299,7 @@ class LogLoader:
 
     def _cut(self, segment: Segment, sound_bytes: int, reason: str) -> None:
         """Cut the file durably: the bytes cut off must not reappear after later appends."""
-        logger.warning(
+        log.warning(
             "%s: cut %d bytes after the last sound batch, at offset %d, byte %d of %s: %s",
             self.name,
             segment.size - sound_bytes,
@@ -378,7 +378,7 @@ def rebuild_producers(
             try:
                 _replay_headers(state, segment, end_offset)
             except CorruptBatch as error:
-                logger.error("%s is damaged, so producers may be missing: %s", segment.file.path, error)
+                log.error("%s is damaged, so producers may be missing: %s", segment.file.path, error)
     state.end_offset = end_offset
     state.take_snapshot()
 
@@ -445,7 +445,7 @@ def remove_leftovers(directory: Path, files: FileSystem) -> None:
     ]
     unfinished = [name for name in names if name.endswith(TEMPORARY_SUFFIX)]
     for name in (*deleted, *cleaned, *stray_swaps, *unfinished):
-        logger.info("Removing %s, left by an interrupted operation", directory / name)
+        log.info("Removing %s, left by an interrupted operation", directory / name)
         files.remove_if_exists(directory / name)
     _complete_swaps(directory, sorted(set(swaps) - set(stray_swaps)), files)
 
@@ -459,7 +459,7 @@ def _complete_swaps(directory: Path, swaps: list[str], files: FileSystem) -> Non
         for path in directory.iterdir():
             offset = offset_of_file(path.name)
             if offset is not None and first <= offset < end and path.name.endswith(SEGMENT_SUFFIXES):
-                logger.info("Removing %s, which an interrupted clean has replaced", path)
+                log.info("Removing %s, which an interrupted clean has replaced", path)
                 files.remove_if_exists(path)
     for name in swaps:
         files.rename(directory / name, directory / name.removesuffix(SWAP_SUFFIX))

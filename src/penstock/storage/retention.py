@@ -10,7 +10,7 @@ from penstock.storage.names import TopicPartition
 from penstock.storage.segment import Segment
 from penstock.storage.segments import Segments
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 
 def deletable_segments(
@@ -46,7 +46,7 @@ def deletable_segments(
             break
         deletable.append(segment)
     if deletable:
-        logger.info("%s: deleting segments %s", name, ", ".join(str(s.base_offset) for s in deletable))
+        log.info("%s: deleting segments %s", name, ", ".join(str(s.base_offset) for s in deletable))
     return deletable
 
 

@@ -42,7 +42,7 @@ from penstock.storage.segment_file import DIRECT_BYTES_MIN, FileSlice, SegmentFi
 from penstock.storage.transaction_index import TransactionIndex
 from penstock.storage.writeback import WRITE_BACK_BYTES, WRITE_BACK_MARGIN_BYTES
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 _RECENT_BATCHES: Final = 64
 _WRITE_BACK_DISTANCE_BYTES: Final = WRITE_BACK_BYTES + WRITE_BACK_MARGIN_BYTES
@@ -331,7 +331,7 @@ class Segment:
         entry = lookup(target, wait=wait)
         if entry.position == 0 or self._begins_batch(entry, wait):
             return entry.position
-        logger.warning(
+        log.warning(
             "%s is damaged and ignored: no batch of offset %d begins at byte %d of the log",
             self.offset_index.path,
             *entry,

@@ -32,7 +32,7 @@ from penstock.views.catalog import ViewedStore
 from penstock.views.errors import InvalidQuery, ViewsClosed
 from penstock.views.position import Position
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 _POLL_S: Final = 0.005
 _POLL_MAX_S: Final = 0.05
@@ -122,7 +122,7 @@ class Coverage:
                         _fail(open_questions, error)
                         open_questions = []
                     else:
-                        logger.info(
+                        log.info(
                             "position of a group is fetched again group=%s error=%s", self._group_id, error
                         )
         _fail([*open_questions, *self._new], ViewsClosed("the views are closed"))

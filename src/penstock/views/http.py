@@ -21,7 +21,7 @@ from penstock.views.asking import asked_by
 from penstock.views.errors import InvalidQuery, KeyNotFound, ViewError
 from penstock.views.node import FORWARDED, Node, body_of
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 POSITION_HEADER: Final = "penstock-position"
 AT_LEAST_HEADER: Final = "penstock-at-least"
@@ -49,7 +49,7 @@ def application(node: Node, lifespan: Lifespan[Starlette] | None = None) -> Star
             return _failure(error)
         except StreamsError as error:
             # A value that its serde can't read is the application's error, not the client's.
-            logger.warning("%s: %s", request.url.path, error)
+            log.warning("%s: %s", request.url.path, error)
             return _failure(ViewError(str(error)))
 
     routes = [

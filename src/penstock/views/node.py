@@ -34,7 +34,7 @@ from penstock.views.reads import Found, GetValue, GetWindow, Scan
 from penstock.views.routes import Routes
 from penstock.views.views import Answer, Query, Views
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 FORWARDED: Final = "penstock-forwarded"
 _TRY_AGAIN_S: Final = 0.1
@@ -74,7 +74,7 @@ class Node:
         """Switch to the new member list of the group. The group's thread calls this."""
         if members == self.routes.members:
             return
-        logger.info("view members changed members=%s", ", ".join(sorted(members)))
+        log.info("view members changed members=%s", ", ".join(sorted(members)))
         before, after = self.routes, replace(self.routes, members=members)
         for topic, count in self.views.counts.items():
             for number in before.held_by(self.endpoint, count) - after.held_by(self.endpoint, count):

@@ -29,7 +29,7 @@ from penstock.views.node import Node
 from penstock.views.views import Views
 from penstock.web.server import WebServer, listen
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 DEFAULT_PORT: Final = 8066
 DEFAULT_STANDBYS: Final = 1

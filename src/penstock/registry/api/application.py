@@ -35,7 +35,7 @@ from penstock.registry.subjects import RegistryError
 from penstock.web.answers import answer_json
 from penstock.web.authentication import BasicAuthentication, Users
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 _FORWARDING_FAILED: Final = 50003
 _UNKNOWN_LEADER: Final = 50004
@@ -198,7 +198,7 @@ class _Api:
             try:
                 self._store.catch_up()  # a client may read its own write here
             except RegistryError as error:
-                logger.warning("a forwarded write is not replayed here yet error=%s", error)
+                log.warning("a forwarded write is not replayed here yet error=%s", error)
         return found
 
     def _metadata(self, segments: list[str]) -> Any:

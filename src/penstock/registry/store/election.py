@@ -17,7 +17,7 @@ from typing import Any, Final
 from penstock.client.config import ClientConfig
 from penstock.client.membership import GroupProtocol, Membership
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 PROTOCOL: Final = GroupProtocol("sr", "v0")
 _VERSION: Final = 1
@@ -148,7 +148,7 @@ class Election:
             try:
                 found[member] = Identity.from_json(json.loads(metadata))
             except _UNREADABLE:
-                logger.error(
+                log.error(
                     "the metadata of a group member can't be read member=%s metadata=%r",
                     member,
                     bytes(metadata[:200]),
@@ -161,11 +161,11 @@ class Election:
             found = told.get("master_identity")
             leader = None if found is None else Identity.from_json(found)
         except _UNREADABLE:
-            logger.error("the assignment by the group's leader can't be read assignment=%r", assignment[:200])
+            log.error("the assignment by the group's leader can't be read assignment=%r", assignment[:200])
             self._set(NOBODY)
             return
         if told.get("error", _NO_ERROR) != _NO_ERROR:
-            logger.error(
+            log.error(
                 "several members of the group announce the same URL, so none may lead until each has its own "
                 "url=%s",
                 self.identity.url,
@@ -175,9 +175,9 @@ class Election:
         is_own = told.get("master") == member_id
         self._was_leader = is_own
         if leader is None:
-            logger.warning("no member of the group is eligible to lead, so writes are refused")
+            log.warning("no member of the group is eligible to lead, so writes are refused")
         else:
-            logger.info("the leader is known url=%s%s", leader.url, " (this instance)" if is_own else "")
+            log.info("the leader is known url=%s%s", leader.url, " (this instance)" if is_own else "")
         self._set(Leadership(generation, leader, is_own))
 
     def revoked(self) -> None:

@@ -14,7 +14,7 @@ from penstock.client.metadata import TopicPartition
 from penstock.protocol.records import decode_batches
 from penstock.registry.subjects import Registry
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -144,4 +144,4 @@ class Image:
         self._replays += 1
         problem = self._registry.replay(key, value, offset, timestamp_ms)
         if problem is not None:
-            logger.warning("a record was skipped offset=%d reason=%s", offset, problem)
+            log.warning("a record was skipped offset=%d reason=%s", offset, problem)

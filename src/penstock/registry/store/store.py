@@ -21,7 +21,7 @@ from penstock.registry.store.writer import Fenced, Writer
 from penstock.registry.subjects import Decision, Record, Registry, RegistryError, Settings
 from penstock.registry.subjects.records import noop_record
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -124,7 +124,7 @@ class Store:
                 except Fenced as error:
                     # Nothing was written. By now the group may have another leader, or this one claims the
                     # topic again.
-                    logger.info("%s", error)
+                    log.info("%s", error)
                     self._claimed = None
             raise RegistryError(STORE_ERROR, f"Another registry writes to topic {self.config.topic}")
         finally:

@@ -14,7 +14,7 @@ from penstock.client.settings import ConfigError
 from penstock.client.topics import NewTopic, create_topics
 from penstock.registry.store.config import StoreConfig
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 _CLEANUP: Final = "cleanup.policy"
 _COMPACT: Final = "compact"
@@ -29,7 +29,7 @@ def require_topic(cluster: Cluster, config: StoreConfig) -> None:
     if config.topic not in known.topics:
         replicas = min(config.replication_factor, len(known.brokers))
         if replicas < config.replication_factor:
-            logger.warning(
+            log.warning(
                 "the topic gets fewer replicas than configured, as there are no more brokers "
                 "topic=%s replicas=%d configured=%d",
                 *(config.topic, replicas, config.replication_factor),

@@ -18,7 +18,7 @@ from penstock.spark.hosting.positions import last_completed
 from penstock.spark.hosting.roster import Member, Roster, RosterFile
 from penstock.spark.sink.locations import Location
 
-_log = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 
 def to_bury(where: Location, file: RosterFile, roster: Roster) -> list[Member]:
@@ -48,7 +48,7 @@ def _delete_internals(cluster: Cluster, plan: MemberPlan) -> None:
     try:
         cluster.retry(group.delete)
     except ClientError as error:
-        _log.warning("group of a removed member not deleted group=%s error=%s", topology.application, error)
+        log.warning("group of a removed member not deleted group=%s error=%s", topology.application, error)
 
 
 def delete_plans_of(where: Location, members: Collection[Member]) -> None:

@@ -22,7 +22,7 @@ from penstock.spark.sink.locations import Location
 from penstock.spark.sink.staged import TaskStaged
 from penstock.spark.streams.packing import Block, Kind
 
-_log = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 _FILE: Final = ("penstock", "written.json")
 _FORGOTTEN_EVERY: Final = 100
@@ -92,7 +92,7 @@ class WrittenFile:
                 kept = {number: counts for number, counts in kept.items() if number in known}
             self._file.write(json.dumps({"batch": batch_id, "written": kept}).encode())
         except (OSError, RuntimeError) as error:
-            _log.warning("outputs not counted batch=%d error=%s", batch_id, error)
+            log.warning("outputs not counted batch=%d error=%s", batch_id, error)
 
     def _kept(self) -> tuple[int, dict[int, Counter[str]]]:
         """Return the last batch that was counted, and the counts."""

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-_log = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 BATCH_RECORDS: Final = 100_000
 """The default limit of one member's records in a batch, so that a lagging member doesn't delay the others."""
@@ -262,7 +262,7 @@ class Host:
                 if holds():
                     return True
             except OSError as error:
-                _log.warning("checkpoint not readable, checking again error=%s", error)
+                log.warning("checkpoint not readable, checking again error=%s", error)
             if time.monotonic() > deadline_s or self._stopping.wait(_ACKNOWLEDGED_S):
                 return False
 
@@ -327,11 +327,9 @@ class Host:
                     continue
                 if not self._is_member_at_fault(query):
                     if self._is_fenced:
-                        _log.error("host stopped reason=%s", self._reason)
+                        log.error("host stopped reason=%s", self._reason)
                         return
-                    _log.error(
-                        "host's query failed, restarting pause_s=%.0f reason=%s", pause_s, self._reason
-                    )
+                    log.error("host's query failed, restarting pause_s=%.0f reason=%s", pause_s, self._reason)
                     if self._stopping.wait(pause_s):
                         return
                     pause_s = min(2 * pause_s, _RESTART_PAUSE_MAX_S)
@@ -340,7 +338,7 @@ class Host:
                         self._query, started_s, self.trouble = self._start_query(), time.monotonic(), None
             except Exception as error:  # the next round tries again
                 self.trouble = Trouble.now(f"{type(error).__name__}: {error}")
-                _log.exception("host's checks failed, trying again")
+                log.exception("host's checks failed, trying again")
 
     def _is_member_at_fault(self, query: StreamingQuery | None) -> bool:
         """Return whether a member caused the query to end, and if so mark that member as failed."""

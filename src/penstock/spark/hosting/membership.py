@@ -20,7 +20,7 @@ from penstock.spark.sink.locations import Location
 from penstock.spark.source.checkpointed import JsonOffsets
 from penstock.spark.source.offsets import from_json
 
-_log = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 
 class MemberState(NamedTuple):
@@ -120,7 +120,7 @@ class Membership:
             )
             self._set(self._roster.with_member(failed))
             self._troubles.add(member.name, message)
-            _log.error("member failed and is paused member=%s error=%s", member.name, message)
+            log.error("member failed and is paused member=%s error=%s", member.name, message)
 
     def retry(self) -> None:
         """Resume the failed members whose pause is over."""

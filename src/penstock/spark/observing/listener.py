@@ -14,7 +14,7 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from penstock.spark.progress import Progress, read_progress
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 
 class Watcher(Protocol):
@@ -57,7 +57,7 @@ class WatchingListener(StreamingQueryListener):
             progress = read_progress(event.progress().json())
         except Exception:
             # An error would be lost in the JVM's log, and the metrics would stop changing without notice.
-            logger.exception("progress of a batch not readable")
+            log.exception("progress of a batch not readable")
             return
         for watcher in self._watchers:
             watcher.progressed(progress)

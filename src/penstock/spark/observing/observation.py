@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from penstock.spark.observing.listener import Watcher, WatchingListener
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 DEFAULT_HOST: Final = "127.0.0.1"
 REPORT_TIMEOUT_S: Final = 5.0
@@ -49,7 +49,7 @@ class MetricsEndpoint:
             ) from None
         self._server, self._thread = server, thread
         self.port: int = server.server_port
-        logger.info("metrics served address=%s:%d", host, self.port)
+        log.info("metrics served address=%s:%d", host, self.port)
 
     def close(self) -> None:
         self._server.shutdown()

@@ -48,7 +48,7 @@ from penstock.spark.sink.publisher import (
 from penstock.spark.sink.staged import INLINE_BYTES, Run, Stage, TaskStaged, partitions_of
 from penstock.spark.worker_memory import settle_worker
 
-_log = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 UNSTAGED_BYTES_MAX: Final = 64 << 20
 """The limit for a task of a batch write without a staging directory: the driver keeps its data in memory."""
@@ -381,4 +381,4 @@ def _tidy(remove: Callable[[], None]) -> None:
     try:
         remove()
     except OSError as error:
-        _log.warning("staged batches not removed, although no longer needed error=%s", error)
+        log.warning("staged batches not removed, although no longer needed error=%s", error)

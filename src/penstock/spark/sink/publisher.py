@@ -42,7 +42,7 @@ from penstock.spark.sink.marker import GROUP_PREFIX, Marker
 from penstock.spark.sink.ownership import Entry, Ownership
 from penstock.spark.sink.ownership import RunFenced as RunFenced
 
-_log = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 ATTEMPTS_MAX: Final = 5
 """How often a batch is attempted if its transaction is lost to a timeout or to another process."""
@@ -162,7 +162,7 @@ class Publisher:
                         f"longer than 'kafka.transaction.timeout.ms' ({self._transactor.timeout_ms} ms)?"
                     )
                     raise
-                _log.warning("transaction lost, retrying batch=%d error=%s", batch.batch_id, error)
+                log.warning("transaction lost, retrying batch=%d error=%s", batch.batch_id, error)
             else:
                 return Outcome.PUBLISHED
 
@@ -197,7 +197,7 @@ class Publisher:
             try:
                 self._take_over()
             except TransactionLost as error:
-                _log.warning("another driver takes over at the same time error=%s", error)
+                log.warning("another driver takes over at the same time error=%s", error)
                 continue
             if former is None:
                 return True
@@ -363,4 +363,4 @@ def abort_quietly(transactor: Transactor) -> None:
     try:
         transactor.end(commit=False)
     except ClientError as error:
-        _log.warning("transaction not aborted, so it stays open until its timeout error=%s", error)
+        log.warning("transaction not aborted, so it stays open until its timeout error=%s", error)

@@ -23,7 +23,7 @@ from penstock.spark.source.planning import plan_ranges, share_by_size, share_who
 from penstock.spark.source.read import RangePartition, loss_rule, read_ranges
 from penstock.spark.source.retries import with_retries
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 # Spark does not tell a Python source how many cores the executors have, so the driver's own cores stand for
 # them.
@@ -97,7 +97,7 @@ class BatchReader(DataSourceReader):
         try:
             sizes = partition_bytes(cluster, partitions)
         except ClientError as error:
-            logger.warning("log sizes not available, planning tasks by topic partition error=%s", error)
+            log.warning("log sizes not available, planning tasks by topic partition error=%s", error)
             return {}
         earliest = list_offsets(cluster, dict.fromkeys(partitions, EARLIEST))
         latest = list_offsets(cluster, dict.fromkeys(partitions, LATEST))

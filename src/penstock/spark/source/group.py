@@ -23,7 +23,7 @@ from penstock.protocol.errors import ErrorCode
 from penstock.spark.source.checkpointed import Checkpointed, GroupRef
 from penstock.spark.source.offsets import Offsets
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 MEMBER_CHECK_S: Final = 5.0
 """The interval of checks for live members.
@@ -203,7 +203,7 @@ class GroupFollower:
             self._failure = failure
             self._wanted = None
         elif self._attempts_failed == 1:
-            logger.warning("offsets not committed yet, retrying error=%s", failure)
+            log.warning("offsets not committed yet, retrying error=%s", failure)
 
 
 def _is_unstable(failure: Exception) -> bool:

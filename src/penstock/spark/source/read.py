@@ -21,7 +21,7 @@ from penstock.spark.source.dead_letters import DeadLetterTopic
 from penstock.spark.source.options import SourceOptions
 from penstock.spark.worker_memory import settle_worker
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 _LOSS_ADVICE: Final = "set the option failOnDataLoss to false; to start again, use another checkpoint"
 
@@ -36,7 +36,7 @@ class RangePartition(InputPartition):
 
 
 def loss_rule(options: SourceOptions) -> LossRule:
-    return LossRule(options.fail_on_data_loss, logger.warning, _LOSS_ADVICE)
+    return LossRule(options.fail_on_data_loss, log.warning, _LOSS_ADVICE)
 
 
 def read_ranges(options: SourceOptions, ranges: Sequence[PartitionRange]) -> Iterator[pa.RecordBatch]:

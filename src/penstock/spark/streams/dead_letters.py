@@ -19,7 +19,7 @@ from penstock.spark.sink.locations import Location
 from penstock.spark.sink.staged import TaskStaged
 from penstock.spark.sink.writer import TaskWritten
 
-_log = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 _FILE: Final = ("penstock", "dead-letters.json")
 
@@ -65,7 +65,7 @@ class DeadLetterCount:
         try:
             self._last_total = _read(self._file()).total
         except OSError as error:
-            _log.warning("number of dead letters not readable error=%s", error)
+            log.warning("number of dead letters not readable error=%s", error)
         return self._last_total
 
     def add(self, messages: Iterable[WriterCommitMessage | None], batch_id: int) -> None:
@@ -80,7 +80,7 @@ class DeadLetterCount:
             if kept.batch < batch_id:
                 file.write(json.dumps(_Kept(batch_id, kept.total + count)._asdict()).encode())
         except OSError as error:
-            _log.warning("dead letters not counted count=%d batch=%d error=%s", count, batch_id, error)
+            log.warning("dead letters not counted count=%d batch=%d error=%s", count, batch_id, error)
 
     def _file(self) -> Location:
         return Location.open(self._uri, "checkpointLocation").child(*_FILE)

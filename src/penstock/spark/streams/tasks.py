@@ -21,7 +21,7 @@ from penstock.topology.ordered_bytes import OrderedBytes
 from penstock.topology.stores import KeyValueSpec, StoreSpec
 from penstock.topology.task import CLOCKS, Task
 
-_log = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 _TIME_BYTES: Final = 8
 
@@ -100,7 +100,7 @@ class TaskRunner:
                 place = TopicPartition(topic, task.partition)
                 metadata = to_metadata(task.maps[CLOCKS])
                 if len(metadata) > METADATA_BYTES_MAX:
-                    _log.warning("times too large to commit partition=%s bytes=%d", place, len(metadata))
+                    log.warning("times too large to commit partition=%s bytes=%d", place, len(metadata))
                 else:
                     yield times_block(self._plan.topology.application, place, metadata, clock_ms)
 

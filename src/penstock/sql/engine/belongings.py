@@ -20,7 +20,7 @@ from penstock.sql.engine.topics import Topics
 from penstock.sql.formats import register_schemas
 from penstock.sql.formats.registered import REGISTRY_FORMATS
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 
 class Belongings:
@@ -48,7 +48,7 @@ class Belongings:
         try:
             self._topics.delete([prepared.topic.name])
         except ClientError as error:
-            logger.warning(
+            log.warning(
                 "cannot delete the topic of a refused statement topic=%s error=%s", prepared.topic.name, error
             )
 

@@ -32,7 +32,7 @@ from penstock.sql.engine.running import Runner
 from penstock.sql.engine.state import State
 from penstock.sql.engine.topics import KnownTopics, PlannedTopics, Topics
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 CHANGING = (
     s.CreateSource,
@@ -217,7 +217,7 @@ class Distributor:
         try:
             return self._log.append(command.key, command.value)
         except NotSeen as error:
-            logger.warning("a written command cannot be read yet command=%s error=%s", command.id, error)
+            log.warning("a written command cannot be read yet command=%s error=%s", command.id, error)
             self._statuses[_plain(command.id)] = CommandStatus("QUEUED", "Statement written to command topic")
             self._unsettled = _Unsettled(prepared, values)
             return []
@@ -256,9 +256,9 @@ class Distributor:
                 if self._unsettled is not None or self._runner.has_due:
                     self._catch_up()
             except ClientError as error:
-                logger.info("the outcome of a command is not known yet error=%s", error)
+                log.info("the outcome of a command is not known yet error=%s", error)
             except Exception:  # the next round tries again
-                logger.exception("periodic work of the engine failed")
+                log.exception("periodic work of the engine failed")
 
     def _catch_up(self) -> None:
         with self._changed:
@@ -292,12 +292,12 @@ class Distributor:
         try:
             command = Command.of(record.key, record.value)
         except BadCommand as error:
-            logger.error("invalid command skipped offset=%d error=%s", record.offset, error)
+            log.error("invalid command skipped offset=%d error=%s", record.offset, error)
             return False
         try:
             applied = self.applier.apply(self.state, command, record.offset)
         except Exception as error:
-            logger.error("command failed command=%s offset=%d error=%r", command.id, record.offset, error)
+            log.error("command failed command=%s offset=%d error=%r", command.id, record.offset, error)
             self._statuses[_plain(command.id)] = CommandStatus("ERROR", str(error) or repr(error))
             return False
         self.state = applied.state

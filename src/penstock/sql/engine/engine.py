@@ -62,7 +62,7 @@ from penstock.sql.statements import Described, SourceKind
 from penstock.topology.description import describe as topology_text
 from penstock.topology.errors import StreamsError
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 KSQLDB_VERSION: Final = "0.29.0"
 """The version of ksqlDB whose language and API this is; clients ask for it."""
@@ -101,7 +101,7 @@ class Engine:
             try:
                 self.execute(stream)
             except EngineError as error:
-                logger.warning("cannot create the stream of the processing log error=%s", error)
+                log.warning("cannot create the stream of the processing log error=%s", error)
 
     def close(self) -> None:
         """Stop the engine and its queries; they resume with the next start."""

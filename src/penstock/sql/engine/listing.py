@@ -49,7 +49,7 @@ from penstock.sql.engine.topics import Topics
 from penstock.sql.functions import FunctionKind
 from penstock.sql.statements import Listed, SourceKind
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 _HIDDEN = ("_confluent", "__", "_schemas", "_connect-")
 """The prefixes of topics that only SHOW ALL TOPICS lists."""
@@ -165,7 +165,7 @@ class Lister:
             try:
                 offsets = query_offsets(query, self.topics)
             except ClientError as error:
-                logger.warning("cannot read the offsets of a query query=%s error=%s", query.id, error)
+                log.warning("cannot read the offsets of a query query=%s error=%s", query.id, error)
         return query_description(query, state, self.host, offsets)
 
     def _functions(self, text: str) -> Entity:

@@ -16,7 +16,7 @@ from penstock.sql.engine.properties import Values
 from penstock.sql.keywords import quoted
 from penstock.sql.planning.processing_log import COLUMNS, LOG_TOPIC, stopped
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 TOPIC_AUTO_CREATE = "ksql.logging.processing.topic.auto.create"
 STREAM_AUTO_CREATE = "ksql.logging.processing.stream.auto.create"
@@ -87,7 +87,7 @@ class FailureLog:
             try:
                 self._write(self._topic, found)
             except ClientError as error:
-                logger.warning("cannot write failures to the processing log error=%s", error)
+                log.warning("cannot write failures to the processing log error=%s", error)
 
     def _write(self, topic: str, found: list[tuple[str, QueryFailure]]) -> None:
         records = [

@@ -22,7 +22,7 @@ from penstock.sql.plan import Schema
 from penstock.streams.app import App
 from penstock.topology.serdes import Windowed
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 _BOUNDS: Final = {"WINDOWSTART": attrgetter("start_ms"), "WINDOWEND": attrgetter("end_ms")}
 
@@ -91,7 +91,7 @@ class Computing:
         self._result.finish()
 
     def failed(self, error: BaseException) -> None:
-        logger.info("query failed query=%s error=%s", self._result.query_id, error)
+        log.info("query failed query=%s error=%s", self._result.query_id, error)
         self._result.fail(error)
 
 

@@ -24,7 +24,7 @@ from penstock.sql.engine.workers import Job, Workers
 from penstock.topology.context import Input
 from penstock.topology.graph import Source, Topology
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 _TURN_RECORDS: Final = 500
 """Limit on the records of one reader before the next reader has its turn."""
@@ -145,9 +145,7 @@ class Reader(Job):
             self.failed(_lost(error))
         except ClientError as error:
             if error.retriable:
-                logger.info(
-                    "reading will be retried topics=%s error=%s", ", ".join(sorted(self._topics)), error
-                )
+                log.info("reading will be retried topics=%s error=%s", ", ".join(sorted(self._topics)), error)
                 return _RETRY_S
             self.failed(error)
         except Exception as error:

@@ -18,7 +18,7 @@ from penstock.sql.engine.queries import PersistentQuery
 from penstock.sql.engine.state import State
 from penstock.views import StoreNotQueryable, Views
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 
 _FAILURES_MAX: Final = 10
@@ -89,7 +89,7 @@ class Runner:
         try:
             activity = self._host.activity()
         except OSError as error:
-            logger.warning("cannot read the activity of queries error=%s", error)
+            log.warning("cannot read the activity of queries error=%s", error)
             return
         with self._metering:
             self._meter.sample(activity, time.time_ns() // 1_000_000)
@@ -110,7 +110,7 @@ class Runner:
         try:
             change(query.id)
         except Exception as error:
-            logger.exception("the host failed to change a query query=%s", query.id)
+            log.exception("the host failed to change a query query=%s", query.id)
             before = self._failed.get(query.id, _Failed())
             failures = (*before.failures, _failure(error))[-_FAILURES_MAX:]
             in_a_row = before.in_a_row + 1
@@ -138,7 +138,7 @@ class Runner:
             try:
                 self._host.remove(query_id)
             except Exception:
-                logger.exception("the host failed to remove a query query=%s", query_id)
+                log.exception("the host failed to remove a query query=%s", query_id)
         self._leaving &= self._host.states().keys()
 
     def wait_until_gone(self, timeout_s: float) -> tuple[str, ...]:
@@ -162,7 +162,7 @@ class Runner:
             self._host.retain(known)
             return
         for query_id in self._host.states().keys() - known:
-            logger.warning(
+            log.warning(
                 "query paused, because its statement was not read from the command topic query=%s", query_id
             )
             self._host.pause(query_id)
@@ -181,7 +181,7 @@ class Runner:
                 properties=self._config.client_properties,
             )
         except StoreNotQueryable as error:
-            logger.warning("pull queries cannot read a table table=%s error=%s", query.sink.name, error)
+            log.warning("pull queries cannot read a table table=%s error=%s", query.sink.name, error)
             return
         views.start()
         with self._lock:

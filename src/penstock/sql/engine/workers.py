@@ -11,7 +11,7 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import Final
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 _THREADS: Final = 2
 """One thread computes while the other waits for a broker. More would only contend for the interpreter."""
@@ -78,7 +78,7 @@ class Workers:
             try:
                 after_s = job.step()
             except Exception:
-                logger.exception("a job failed workers=%s", self._name)
+                log.exception("a job failed workers=%s", self._name)
                 after_s = None
             with self._changed:
                 job.is_stepping = False

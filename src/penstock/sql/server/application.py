@@ -37,7 +37,7 @@ from penstock.sql.server.row_formats import (
 from penstock.sql.server.streaming import StreamedResponse, Streams
 from penstock.web.answers import answer_json
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 _BODY_BYTES_MAX: Final = 8 << 20
 _BODY_S: Final = 60.0
@@ -257,7 +257,7 @@ async def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, EngineError)
     waits = {"retry-after": str(_RETRY_AFTER_S)} if error.code is ErrorCode.SERVER_NOT_READY else None
     if error.code is ErrorCode.SERVER_ERROR:
-        logger.error(
+        log.error(
             "request failed method=%s path=%s error=%s",
             request.method,
             request.url.path,

@@ -10,7 +10,7 @@ from penstock.sql.engine.errors import EngineError, ErrorCode
 from penstock.sql.engine.results import QueryResult, QueuedRows
 from penstock.sql.server.row_formats import RowFormat
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 _WAIT_S: Final = 1.0
 """The interval at which a thread that waits for rows checks whether the client still wants them."""
@@ -62,7 +62,7 @@ class RowReading:
         try:
             return self._next_pieces(0.0)
         except EngineError as error:
-            logger.warning("query failed query=%s error=%s", self._result.query_id, error)
+            log.warning("query failed query=%s error=%s", self._result.query_id, error)
             self._has_ended = True
             return [f"{self._form.error(error)}{self._form.end()}".encode()]
 

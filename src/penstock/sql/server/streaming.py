@@ -19,7 +19,7 @@ from starlette.types import Receive, Scope, Send
 
 from penstock.sql.server.reading import RowReading
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 _THREADS_MAX: Final = 64
 """Limit on queries that start, or compute rows while they are read, at the same time: each needs a thread."""
@@ -98,7 +98,7 @@ class StreamedResponse(Response):
             sent, is_sending = self._sent, self._is_sending
             await asyncio.sleep(self._streams.idle_s)
             if is_sending and self._is_sending and self._sent == sent:
-                logger.info("query of an idle client ended idle_s=%g", self._streams.idle_s)
+                log.info("query of an idle client ended idle_s=%g", self._streams.idle_s)
                 scope.cancel()
                 return
 

@@ -11,7 +11,7 @@ from penstock.storage import checkpoints
 from penstock.storage.files import FileSystem
 from penstock.storage.names import TopicPartition
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 
 class CleanerCheckpoint:
@@ -27,9 +27,7 @@ class CleanerCheckpoint:
         try:
             self._offsets = checkpoints.read_offsets(self._path)
         except checkpoints.CheckpointCorrupt as error:
-            logger.warning(
-                "a broken checkpoint is ignored, so its logs are cleaned from the start: %s", error
-            )
+            log.warning("a broken checkpoint is ignored, so its logs are cleaned from the start: %s", error)
             self._offsets = {}
 
     def get(self, name: TopicPartition) -> int | None:

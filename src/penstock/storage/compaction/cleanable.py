@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from penstock.storage.log import Log
 from penstock.storage.segment import Segment
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)  # in this module, `log` is a partition's log
 
 _NEVER_MS: Final = 2**63 - 1
 

@@ -33,7 +33,7 @@ from penstock.storage.files import FileSystem
 from penstock.storage.log import Log
 from penstock.storage.segment import Segment
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)  # in this module, `log` is a partition's log
 
 _SECRET_BYTES: Final = 16
 _LOAD_FACTOR_MIN: Final = 0.01

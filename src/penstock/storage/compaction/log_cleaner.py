@@ -31,7 +31,7 @@ from penstock.storage.files import FileSystem
 from penstock.storage.log import Log
 from penstock.storage.names import TopicPartition
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)  # in this module, `log` is a partition's log
 
 _NICENESS: Final = 10
 """Niceness of the workers' threads: if there are few cores, threads that serve requests run first."""
