@@ -67,7 +67,7 @@ def test_every_long_turn_is_seen(clock: Clock) -> None:
 
 def told_of(caplog: pytest.LogCaptureFixture) -> list[str]:
     """The lines about long turns that name a request."""
-    return [message for record in caplog.records if "longest request" in (message := record.getMessage())]
+    return [message for record in caplog.records if "longest_request=" in (message := record.getMessage())]
 
 
 def test_what_a_long_turn_was_spent_on_is_told(caplog: pytest.LogCaptureFixture, clock: Clock) -> None:
@@ -86,7 +86,7 @@ def test_what_a_long_turn_was_spent_on_is_told(caplog: pytest.LogCaptureFixture,
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         runner.run(stand_still())
     (told,) = told_of(caplog)
-    assert "longest request OFFSET_FETCH 20.0 ms" in told
+    assert "longest_request=OFFSET_FETCH request_ms=20.0" in told
 
 
 def test_many_long_turns_are_told_of_in_one_line(caplog: pytest.LogCaptureFixture, clock: Clock) -> None:
@@ -108,10 +108,10 @@ def test_many_long_turns_are_told_of_in_one_line(caplog: pytest.LogCaptureFixtur
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         runner.run(stand_still())
     first, second = told_of(caplog)
-    assert "1 times" in first
-    assert "longest request FIRST" in first
-    assert "2 times" in second
-    assert "longest request SECOND" in second
+    assert "turns=1 " in first
+    assert "longest_request=FIRST" in first
+    assert "turns=2 " in second
+    assert "longest_request=SECOND" in second
 
 
 def test_turns_that_are_slow_for_want_of_a_processor_are_told_apart() -> None:

@@ -213,5 +213,5 @@ def test_other_records_are_kept_out_with_a_log_line(caplog: pytest.LogCaptureFix
     assert delta.empty
     assert list(image.records()) == []
     assert [record.message for record in caplog.records] == [
-        "metadata record passed over type=LeaderChangeMessage"
+        "unknown metadata record skipped type=LeaderChangeMessage"
     ]

@@ -46,7 +46,7 @@ def test_torn_tail_is_cut_at_the_last_whole_batch_wherever_it_was_torn(
         if whole < length < len(data):
             message = caplog.text
             assert "flights-0" in message
-            assert "at offset 1" in message
+            assert "end_offset=1 " in message
             assert str(copy.file(0, ".log")) in message
 
 

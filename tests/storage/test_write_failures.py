@@ -93,7 +93,7 @@ def test_a_disk_that_stays_full_is_complained_of_now_and_then(
         for _ in range(50):
             with pytest.raises(StorageFailed):
                 append_values(log, b"a")
-        told = [message for message in caplog.messages if "writing to" in message]
+        told = [message for message in caplog.messages if "cannot write log=" in message]
         assert len(told) == complaints
         bench.clock.now_ms += 10_000
 

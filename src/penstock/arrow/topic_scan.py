@@ -6,6 +6,7 @@ import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -119,7 +120,11 @@ def read(
         PartitionRange(tp.topic, tp.partition, starts[tp], ends[tp], known[tp.topic].topic_id)
         for tp in partitions
     )
-    loss = LossRule(fail_on_data_loss, log.warning, _LOSS_ADVICE)
+    loss = LossRule(
+        fail_on_data_loss,
+        partial(log.warning, "records lost, continuing with the rest reason=%s"),
+        _LOSS_ADVICE,
+    )
     return TopicScan(client, fetch, ranges, layout, loss, threads)
 
 

@@ -183,7 +183,7 @@ class CoordinatorRuntime(ABC, Generic[P]):
     def _created(self, creation: asyncio.Future[None]) -> None:
         self._creation = None
         if not creation.cancelled() and creation.exception() is not None:
-            log.error("cannot create topic=%s error=%s", self.TOPIC, creation.exception())
+            log.error("cannot create the topic topic=%s error=%s", self.TOPIC, creation.exception())
 
     async def _create_topic(self) -> None:
         topic = internal_topic(self.TOPIC, self._broker.config)
@@ -267,7 +267,9 @@ class CoordinatorRuntime(ABC, Generic[P]):
             if not is_lost:
                 self._serve(partition, owner)
         except Exception:
-            log.exception("cannot load topic=%s partition=%d retry_s=%g", self.TOPIC, partition, retry_s)
+            log.exception(
+                "cannot load the partition topic=%s partition=%d retry_s=%g", self.TOPIC, partition, retry_s
+            )
             self._retries[partition] = self._broker.loop.call_later(
                 retry_s, self._elect, partition, replica, min(retry_s * 2, LOAD_RETRY_MAX_S)
             )

@@ -66,14 +66,14 @@ class SlowTurn(NamedTuple):
     work_ns: int
 
     def __str__(self) -> str:
-        parts = [f"{self.turn_ns / 1e6:.1f} ms"]
+        parts = [f"longest_ms={self.turn_ns / 1e6:.1f}"]
         if self.queued_ns > 0:
-            parts.append(f"waited for a processor {self.queued_ns / 1e6:.1f} ms")
+            parts.append(f"waited_for_processor_ms={self.queued_ns / 1e6:.1f}")
         if self.garbage_ns > 0:
-            parts.append(f"collected garbage {self.garbage_ns / 1e6:.1f} ms")
+            parts.append(f"collected_garbage_ms={self.garbage_ns / 1e6:.1f}")
         if self.work:
-            parts.append(f"longest request {self.work} {self.work_ns / 1e6:.1f} ms")
-        return ", ".join(parts)
+            parts.append(f"longest_request={self.work} request_ms={self.work_ns / 1e6:.1f}")
+        return " ".join(parts)
 
 
 class TurnSelector(selectors.EpollSelector):
@@ -259,5 +259,5 @@ class LoopLag:
         if now_s - self._told_s < TOLD_EVERY_S:
             return
         slow_turns = turns.slow_turns - self._told_turns
-        log.info("the event loop was blocked %d times, the longest turn: %s", slow_turns, worst)
+        log.info("event loop blocked turns=%d %s", slow_turns, worst)
         self._told_s, self._told_turns, turns.worst = now_s, turns.slow_turns, None

@@ -329,7 +329,9 @@ class TransactionCoordinatorRuntime(CoordinatorRuntime[TransactionPartition]):
         try:
             producer_id = await self._broker.producer_ids.next()
         except KafkaError as error:
-            log.error("cannot abort transactional_id=%s error=%s", timed_out.transactional_id, error)
+            log.error(
+                "cannot abort a transaction transactional_id=%s error=%s", timed_out.transactional_id, error
+            )
             return  # the coordinator will request an id again
         if owner in self._loaded.values():
             owner.abort(timed_out, producer_id)

@@ -182,7 +182,7 @@ class Follower:
                 except ClientError as error:
                     self._recover(error)
         except BaseException as error:
-            log.exception("the follower of %s has stopped", self._cluster.config.servers_text)
+            log.exception("follower stopped servers=%s", self._cluster.config.servers_text)
             self._taker.failed(error)
         finally:
             self._end()
@@ -371,7 +371,7 @@ class Follower:
         """Cancel the requests in flight, and restart partitions whose log was replaced."""
         self._disconnect_all()
         if isinstance(error, OffsetOutOfRange):
-            log.warning("%s: the partition is read again from its beginning", error)
+            log.warning("reading a partition again from its beginning error=%s", error)
             self._restart({TopicPartition(error.topic, error.partition)})
             return
         # A starting broker may not know a topic for a moment: only metadata proves that the topic is deleted.
@@ -380,7 +380,7 @@ class Follower:
         self._failures += 1
         self.trouble = str(error)
         if self._failures == 1 or self._failures % 20 == 0:
-            log.warning("fetching continues after an error: %s", error)
+            log.warning("fetch failed, retrying error=%s", error)
         self._stopped.wait(self._cluster.policy.backoff_s(min(self._failures, 10)))
         self._drop_gone()
 

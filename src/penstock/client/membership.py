@@ -133,7 +133,9 @@ class Membership:
         if isinstance(error, ServerError) and error.code in _REJOIN:
             return 0
         if not failures:
-            log.warning("group %s: %s; retrying", self.group_id, error)
+            log.warning(
+                "request to the group coordinator failed, retrying group=%s error=%s", self.group_id, error
+            )
         self._stopped.wait(self._cluster.policy.backoff_s(failures + 1))
         return failures + 1
 
@@ -206,7 +208,7 @@ class Membership:
         try:
             self._coordinator.call(request, LeaveGroupResponse)
         except ClientError as error:
-            log.info("could not leave group %s: %s", self.group_id, error)
+            log.info("cannot leave the group group=%s error=%s", self.group_id, error)
 
     def _check(self, code: int, what: str) -> None:
         if code:

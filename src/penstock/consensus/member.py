@@ -181,7 +181,10 @@ class Member(ABC):
             )
         if self.settings.listener_name not in endpoints:
             log.warning(
-                "leader %d of epoch %d has no endpoint %s", leader_id, epoch, self.settings.listener_name
+                "quorum leader has no endpoint for this listener leader=%d epoch=%d listener=%s",
+                leader_id,
+                epoch,
+                self.settings.listener_name,
             )
             if epoch > role.epoch:
                 self.become_unattached(epoch, leader_id, now_ms)

@@ -358,7 +358,7 @@ def change_answered(raft: Raft, node: Node, response: ChangeResponse, now_ms: in
         ErrorCode.DUPLICATE_VOTER,
         ErrorCode.VOTER_NOT_FOUND,
     ):
-        log.info("joining the voters failed error=%s %s", response.error.name, response.message or "")
+        log.info("joining the voters failed error=%s message=%s", response.error.name, response.message or "")
         return False
     if isinstance(raft.role, Follower):
         raft.role.update_voter_deadline_ms = now_ms + raft.settings.fetch_timeout_ms

@@ -89,7 +89,9 @@ class Raft(Member):
         """Enter the role that follows from the election state and the log's end."""
         election, local = self._election, self.settings.local
         if election.epoch < self.log.last_epoch:
-            log.warning("quorum-state epoch=%d is behind the log's %d", election.epoch, self.log.last_epoch)
+            log.warning(
+                "quorum-state is behind the log epoch=%d log_epoch=%d", election.epoch, self.log.last_epoch
+            )
             self.role = Unattached(self.log.last_epoch, election_deadline_ms=self._election_deadline(now_ms))
         elif election.leader_id == local.id:
             self.role = Resigned(

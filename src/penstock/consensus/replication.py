@@ -68,7 +68,9 @@ def _try_fetch(raft: Raft, request: FetchRequest, now_ms: int) -> FetchResponse:
     leader = raft.role
     assert isinstance(leader, Leader)
     if request.replica.id == leader.local.id:
-        log.error("a replica fetches with this leader's own id %s: %s", leader.local, request.replica)
+        log.error(
+            "a replica fetches with the id of its leader leader=%s replica=%s", leader.local, request.replica
+        )
         return FetchResponse(raft.view(ErrorCode.UNKNOWN_SERVER_ERROR))
     instead: Diverging | NeedsSnapshot | None
     latest = raft.log.latest_snapshot
@@ -188,7 +190,9 @@ def fetched(raft: Raft, node: Node, response: FetchResponse, now_ms: int) -> boo
                     f"the leader, node {follower.leader_id}, has a log of epoch {end.epoch} up to offset "
                     f"{end.offset}; all records up to {follower.high_watermark} are known to be committed"
                 )
-            log.info("metadata log diverges from the leader's offset=%d end=%d", offset, raft.log.end_offset)
+            log.info(
+                "metadata log diverges from that of the leader offset=%d end=%d", offset, raft.log.end_offset
+            )
             raft.effects.append(Truncate(offset))
         case NeedsSnapshot(snapshot):
             follower.fetching_snapshot = raft.log.receive_snapshot(snapshot)

@@ -50,8 +50,8 @@ def vote(raft: Raft, request: VoteRequest, now_ms: int) -> VoteResponse:
         if isinstance(role, Unattached | Prospective) and role.voted is None:
             raft.vote_for(request.candidate, now_ms)
     log.info(
-        "quorum %s epoch=%d candidate=%s granted=%s",
-        "pre-vote" if request.pre_vote else "vote",
+        "quorum vote answered pre_vote=%s epoch=%d candidate=%s granted=%s",
+        request.pre_vote,
         request.epoch,
         request.candidate,
         granted,

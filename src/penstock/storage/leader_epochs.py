@@ -47,7 +47,7 @@ class LeaderEpochs:
             for fields in read_entries(self._path, columns=2):
                 self.assign(int(fields[0]), int(fields[1]))
         except ValueError as error:
-            log.error("a damaged file is rebuilt from the batches: %s: %s", self._path, error)
+            log.error("damaged file, rebuilding it from the batches file=%s error=%s", self._path, error)
             self._entries, self._dirty, self.is_damaged = [], True, True
         if self._entries:
             self._dirty = False

@@ -300,7 +300,7 @@ class Log:
 
     def _append_failed(self, segment: Segment, error: OSError) -> StorageFailed:
         """Remove what a failed write left in the file. Returns the error to raise."""
-        self._complain(f"{self.name}: writing to {segment.file.path} failed: {error}")
+        self._complain("cannot write log=%s file=%s error=%s", self.name, segment.file.path, error)
         try:
             segment.undo_write()
         except OSError as second:
@@ -308,16 +308,16 @@ class Log:
         self._hooks.io_error(self, error)
         return StorageFailed(f"{self.name}: writing to {segment.file.path} failed: {error}")
 
-    def _complain(self, line: str) -> None:
+    def _complain(self, message: str, *values: object) -> None:
         now_ms = self._clock()
         if self._complained_ms is None or abs(now_ms - self._complained_ms) >= _COMPLAINT_INTERVAL_MS:
             self._complained_ms = now_ms
-            log.error("%s", line)
+            log.error(message, *values)
 
     def _fail(self, reason: str, error: OSError) -> StorageFailed:
         """Refuse appends until the directory is reopened; reads still work. Returns the error to raise."""
         self.failure = f"the log in {self.directory} accepts no appends, because {reason}: {error}"
-        log.error("%s: %s", self.name, self.failure)
+        log.error("log failed log=%s reason=%s", self.name, self.failure)
         self._hooks.io_error(self, error)
         return StorageFailed(f"{self.name}: {self.failure}")
 
@@ -335,7 +335,7 @@ class Log:
             self.producer_state.take_snapshot()
             segment = self._create_segment(base_offset)
         except OSError as error:
-            self._complain(f"{self.name}: cannot create a segment at offset {base_offset}: {error}")
+            self._complain("cannot create a segment log=%s offset=%d error=%s", self.name, base_offset, error)
             try:
                 Segment.remove_files(self.directory, base_offset, self._files)
             except OSError as second:
@@ -411,7 +411,7 @@ class Log:
     @contextmanager
     def _truncating(self, offset: int) -> Iterator[None]:
         """Hold off flushes and keep the recovery point at or below `offset`; a failure ends appends."""
-        log.info("%s: truncating to offset %d", self.name, offset)
+        log.info("truncating a log log=%s to=%d", self.name, offset)
         with self._flusher.lock:
             self._flusher.lower_recovery_point(offset)
             try:
@@ -448,7 +448,7 @@ class Log:
             )
         if offset > self.log_start_offset:
             self._start_at(offset)
-            log.info("%s: log start offset is now %d", self.name, offset)
+            log.info("log start offset moved log=%s log_start_offset=%d", self.name, offset)
         return self.log_start_offset
 
     def _start_at(self, offset: int) -> None:

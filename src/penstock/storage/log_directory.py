@@ -98,7 +98,7 @@ class LogDirectory:
         try:
             return checkpoints.read_offsets(self.path / name)
         except checkpoints.CheckpointCorrupt as error:
-            log.warning("a broken checkpoint is ignored: %s", error)
+            log.warning("checkpoint not readable, so it counts as empty error=%s", error)
             return {}
 
     def broker_epoch_of_clean_shutdown(self) -> int:
@@ -145,12 +145,17 @@ class LogDirectory:
         try:
             self._has_vouched = run_file.write(self.path, self._files, incarnations)
         except OSError as error:  # an older file may remain, but it does not name this process
-            log.warning("%s: if this process is killed, its writes will count as lost: %s", self.path, error)
+            log.warning(
+                "cannot write the run file, so a kill of this process counts as a loss of its writes "
+                "directory=%s error=%s",
+                self.path,
+                error,
+            )
 
     def distrust(self, reason: str = "") -> None:
         """Record that data written here may be lost, however this process ends. May run in any thread."""
         if reason and not self.is_distrusted:
-            log.warning("%s may have lost records: %s", self.path, reason)
+            log.warning("log directory may have lost records directory=%s reason=%s", self.path, reason)
         self.is_distrusted = True
         self.withdraw()
 
@@ -162,7 +167,7 @@ class LogDirectory:
             run_file.remove(self.path, self._files)
             self._has_vouched = False
         except OSError as error:
-            log.error("%s: %s cannot be removed: %s", self.path, run_file.FILE_NAME, error)
+            log.error("cannot remove the run file file=%s error=%s", self.path / run_file.FILE_NAME, error)
 
     def sync_renames(self) -> None:
         """Make the renames of retired logs durable, before a new log of the same name is created."""

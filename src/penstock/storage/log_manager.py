@@ -162,7 +162,7 @@ class LogManager:
         except LogDirectoryOffline as error:
             if not others or path == self._metadata_directory:
                 raise
-            logger.error("the node continues without a log directory: %s", error)
+            logger.error("the node continues without a log directory error=%s", error)
             self.offline[path] = str(error)
 
     @property
@@ -294,7 +294,7 @@ class LogManager:
         directory = next((found for found in self._directories if found.path == path), None)
         if directory is None:
             return []
-        logger.error("log directory %s is out of service with its logs: %s", path, reason)
+        logger.error("log directory is out of service with its logs directory=%s reason=%s", path, reason)
         self.offline[path] = reason
         directory.distrust(reason)
         self._failed.append(directory)
@@ -338,7 +338,9 @@ class LogManager:
         if parsed.mark == DELETE_DIRECTORY_SUFFIX:
             self._delete_delays.append((self._clock(), path))
         elif parsed.mark:
-            logger.warning("%s is ignored, because it is marked %s", path, parsed.mark.lstrip("-"))
+            logger.warning(
+                "directory skipped, because it is marked directory=%s mark=%s", path, parsed.mark.lstrip("-")
+            )
         if parsed.mark or parsed.topic_partition.topic == CLUSTER_METADATA_TOPIC:
             return None
         return parsed.topic_partition
@@ -459,7 +461,7 @@ class LogManager:
         log = self._retire(TopicPartition(topic, partition), DELETE_DIRECTORY_SUFFIX)
         if log is not None:
             self._delete_delays.append((self._clock() + log.config.file_delete_delay_ms, log.directory))
-            logger.info("%s is deleted; its directory is now %s", log.name, log.directory)
+            logger.info("log deleted, its directory was renamed log=%s directory=%s", log.name, log.directory)
 
     def set_aside(self, topic: str, partition: int) -> None:
         """Take a log that is unknown to the cluster out of service, and keep its files under another name.
@@ -469,7 +471,9 @@ class LogManager:
         log = self._retire(TopicPartition(topic, partition), STRAY_DIRECTORY_SUFFIX)
         if log is not None:
             logger.warning(
-                "%s belongs to no topic of this cluster; it is kept as %s", log.name, log.directory
+                "log belongs to no topic of this cluster, its files are kept log=%s directory=%s",
+                log.name,
+                log.directory,
             )
 
     def settle_rivals(self, topic_id_of: Callable[[str], bytes | None]) -> None:
@@ -492,7 +496,9 @@ class LogManager:
     def _set_aside_rival(self, log: Log, directory: LogDirectory) -> None:
         self._rename_retired(log, directory, STRAY_DIRECTORY_SUFFIX)
         logger.warning(
-            "%s belongs to an earlier topic of that name; it is kept as %s", log.name, log.directory
+            "log belongs to an earlier topic of its name, its files are kept log=%s directory=%s",
+            log.name,
+            log.directory,
         )
 
     def _retire(self, name: TopicPartition, mark: str) -> Log | None:
@@ -566,7 +572,7 @@ class LogManager:
             try:
                 log.delete_old_segments(now_ms, marks.get(log.name))
             except LogError as error:
-                logger.error("retention: %s", error)
+                logger.error("retention failed log=%s error=%s", log.name, error)
 
     def _flush_soon(self, log: Log) -> None:
         """Flush `log` in a worker, unless a flush is already queued."""
@@ -599,7 +605,7 @@ class LogManager:
     def _background_done(self, future: Future[None]) -> None:
         if not future.cancelled() and (error := future.exception()):
             is_bug = not isinstance(error, OSError | LogError)
-            logger.error("storage work failed: %s", error, exc_info=error if is_bug else None)
+            logger.error("storage work failed error=%s", error, exc_info=error if is_bug else None)
 
     # --- blocking work
 
@@ -643,7 +649,7 @@ class LogManager:
         for entry in [entry for entry in self._delete_delays if entry[0] <= now_ms]:
             self._delete_delays.remove(entry)
             self._files.remove_tree(entry[1])
-            logger.info("%s is removed", entry[1])
+            logger.info("directory of a deleted log removed directory=%s", entry[1])
 
     def close(self, broker_epoch: int = -1) -> None:
         """Stop cleanly: flush and close all logs, write the checkpoints and the marker. Blocks.
@@ -662,7 +668,7 @@ class LogManager:
                 if directory.path not in failed:
                     directory.write_clean_shutdown_marker(broker_epoch)
         except OSError as error:
-            logger.error("the shutdown is not clean, so logs will be recovered: %s", error)
+            logger.error("the shutdown is not clean, so logs will be recovered error=%s", error)
         finally:
             self._release()
 
@@ -674,7 +680,7 @@ class LogManager:
                     closing.result()
                     clean = log.closed
                 except LogError as error:
-                    logger.error("closing: %s", error)
+                    logger.error("cannot close a log log=%s error=%s", log.name, error)
                     clean = False
                 if not clean:
                     yield log.directory.parent

@@ -107,7 +107,7 @@ class LogReader:
         """Return the error to raise, and log it once, however often clients read the damaged place."""
         if damage not in self._damages_told and len(self._damages_told) < DAMAGES_TOLD_MAX:
             self._damages_told.add(damage)
-            log.error("corrupt log: %s", damage)
+            log.error("corrupt log log=%s damage=%s", self._name, damage)
         return CorruptLog(damage)
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampAndOffset | None:

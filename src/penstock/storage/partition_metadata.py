@@ -50,7 +50,7 @@ def topic_id_or_none(directory: Path) -> bytes | None:
     try:
         return read_topic_id(directory)
     except PartitionMetadataCorrupt as error:
-        log.error("a damaged file is ignored: %s", error)
+        log.error("damaged file skipped error=%s", error)
         return None
 
 

@@ -68,7 +68,7 @@ class ProducerSnapshots:
             try:
                 return offset, decode(path.read_bytes())
             except SnapshotCorrupt as error:
-                log.warning("a damaged producer snapshot is dropped: %s: %s", path, error)
+                log.warning("damaged producer snapshot dropped file=%s error=%s", path, error)
                 self.remove(offset)
         return None
 

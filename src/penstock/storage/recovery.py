@@ -87,14 +87,14 @@ class LogLoader:
             try:
                 end_offset = segments[-1].read_next_offset()
             except CorruptBatch as error:
-                log.error("%s: damaged despite a clean stop, so it is recovered: %s", self.name, error)
+                log.error("log damaged despite a clean stop, recovering it log=%s error=%s", self.name, error)
                 unsound = segments[-1].base_offset
         if unsound is not None:
             segments, end_offset = self._recover(segments, unsound)
         if end_offset < self.log_start_offset:
             log.warning(
-                "%s: the log ends at offset %d, below its start offset %d; its files seem to be lost, so it "
-                "starts empty at the start offset",
+                "log ends below its start, as if its files were lost, so it starts empty there "
+                "log=%s end_offset=%d log_start_offset=%d",
                 self.name,
                 end_offset,
                 self.log_start_offset,
@@ -132,7 +132,7 @@ class LogLoader:
             if path.name.endswith(LOG_SUFFIX):
                 base_offsets[offset] = path.stat()
             elif path.name.endswith(INDEX_SUFFIXES) and not path.with_suffix(LOG_SUFFIX).exists():
-                log.warning("%s: %s has no segment and is removed", self.name, path)
+                log.warning("removing an index without a segment log=%s file=%s", self.name, path)
                 self.files.remove_if_exists(path)
         return [
             Segment(
@@ -163,7 +163,7 @@ class LogLoader:
             candidates.append(segments[-1].base_offset)
         if self.clean and candidates:
             log.warning(
-                "%s: indexes from offset %d on are missing or damaged and are rebuilt",
+                "indexes missing or damaged, rebuilding them log=%s from=%d",
                 self.name,
                 min(candidates),
             )
@@ -177,7 +177,7 @@ class LogLoader:
                     if header.partition_leader_epoch > self.leader_epochs.latest:
                         self.leader_epochs.assign(header.partition_leader_epoch, header.base_offset)
             except CorruptBatch as error:
-                log.error("%s is damaged, so epochs may be missing: %s", segment.file.path, error)
+                log.error("segment damaged, epochs may be missing file=%s error=%s", segment.file.path, error)
 
     # --- after an unclean stop
 
@@ -199,8 +199,8 @@ class LogLoader:
             may_have_hole = is_compacted or (has_hole and self._is_cleaned_up_to(pending[0].base_offset))
             if pending and (is_cut or (has_hole and not may_have_hole)):
                 log.warning(
-                    "%s: %d segments from offset %d on do not follow the last sound batch, at offset %d, "
-                    "and are dropped",
+                    "dropping segments that do not follow the last sound batch "
+                    "log=%s count=%d from=%d end_offset=%d",
                     self.name,
                     len(pending),
                     pending[0].base_offset,
@@ -261,7 +261,12 @@ class LogLoader:
         try:
             self.files.raise_lost_writes(fd)
         except OSError as error:
-            log.error("%s: %s was not written: %s", self.name, segment.file.path, error)
+            log.error(
+                "file was not written to its disk log=%s file=%s error=%s",
+                self.name,
+                segment.file.path,
+                error,
+            )
             self.damaged(self.directory, f"{self.name} was not written to its disk: {error}")
             self.files.drop_clean_cache(fd)
 
@@ -300,7 +305,7 @@ class LogLoader:
     def _cut(self, segment: Segment, sound_bytes: int, reason: str) -> None:
         """Cut the file durably: the bytes cut off must not reappear after later appends."""
         log.warning(
-            "%s: cut %d bytes after the last sound batch, at offset %d, byte %d of %s: %s",
+            "log cut after its last sound batch log=%s bytes=%d end_offset=%d position=%d file=%s reason=%s",
             self.name,
             segment.size - sound_bytes,
             self.producer_state.end_offset,
@@ -378,7 +383,9 @@ def rebuild_producers(
             try:
                 _replay_headers(state, segment, end_offset)
             except CorruptBatch as error:
-                log.error("%s is damaged, so producers may be missing: %s", segment.file.path, error)
+                log.error(
+                    "segment damaged, producers may be missing file=%s error=%s", segment.file.path, error
+                )
     state.end_offset = end_offset
     state.take_snapshot()
 
@@ -445,7 +452,7 @@ def remove_leftovers(directory: Path, files: FileSystem) -> None:
     ]
     unfinished = [name for name in names if name.endswith(TEMPORARY_SUFFIX)]
     for name in (*deleted, *cleaned, *stray_swaps, *unfinished):
-        log.info("Removing %s, left by an interrupted operation", directory / name)
+        log.info("removing a file left by an interrupted operation file=%s", directory / name)
         files.remove_if_exists(directory / name)
     _complete_swaps(directory, sorted(set(swaps) - set(stray_swaps)), files)
 
@@ -459,7 +466,7 @@ def _complete_swaps(directory: Path, swaps: list[str], files: FileSystem) -> Non
         for path in directory.iterdir():
             offset = offset_of_file(path.name)
             if offset is not None and first <= offset < end and path.name.endswith(SEGMENT_SUFFIXES):
-                log.info("Removing %s, which an interrupted clean has replaced", path)
+                log.info("removing a file replaced by an interrupted clean file=%s", path)
                 files.remove_if_exists(path)
     for name in swaps:
         files.rename(directory / name, directory / name.removesuffix(SWAP_SUFFIX))

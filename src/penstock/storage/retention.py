@@ -46,7 +46,7 @@ def deletable_segments(
             break
         deletable.append(segment)
     if deletable:
-        log.info("%s: deleting segments %s", name, ", ".join(str(s.base_offset) for s in deletable))
+        log.info("deleting segments log=%s base_offsets=%s", name, [s.base_offset for s in deletable])
     return deletable
 
 

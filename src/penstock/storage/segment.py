@@ -332,7 +332,7 @@ class Segment:
         if entry.position == 0 or self._begins_batch(entry, wait):
             return entry.position
         log.warning(
-            "%s is damaged and ignored: no batch of offset %d begins at byte %d of the log",
+            "offset index is damaged, no batch begins at its entry file=%s offset=%d position=%d",
             self.offset_index.path,
             *entry,
         )

@@ -49,7 +49,7 @@ def application(node: Node, lifespan: Lifespan[Starlette] | None = None) -> Star
             return _failure(error)
         except StreamsError as error:
             # A value that its serde can't read is the application's error, not the client's.
-            log.warning("%s: %s", request.url.path, error)
+            log.warning("request failed path=%s error=%s", request.url.path, error)
             return _failure(ViewError(str(error)))
 
     routes = [

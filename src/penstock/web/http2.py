@@ -177,7 +177,7 @@ class Http2Protocol(asyncio.Protocol):
             for event in self.h2.receive_data(data):
                 self._handle(event)
         except H2Error as error:
-            log.info("%s violated the protocol: %s", self.client, error)
+            log.info("client violated the protocol client=%s error=%s", self.client, error)
             self._hang_up()
         else:
             self.flush()
@@ -311,7 +311,7 @@ class _Stream:
             await self._connection.config.loaded_app(self._scope, self._receive, self._send)
         except Exception:
             if not self._is_closed:
-                log.exception("%s %s failed", self._scope["method"], self._scope["path"])
+                log.exception("request failed method=%s path=%s", self._scope["method"], self._scope["path"])
         finally:
             self._end()
 
@@ -327,7 +327,7 @@ class _Stream:
                 if not self._has_all:
                     self._connection.h2.reset_stream(self.id, ErrorCodes.NO_ERROR)
             except ProtocolError as error:
-                log.debug("stream %d was closed before its end was sent: %s", self.id, error)
+                log.debug("stream closed before its end was sent stream=%d error=%s", self.id, error)
             self._connection.flush()
         self._connection.finished(self)
 

@@ -96,7 +96,7 @@ class ForeignNodes:
         )
         self._refusing[node] = problem
         self._say(node)
-        log.error("%s", problem)
+        log.error("controller belongs to another cluster problem=%s", problem)
 
     def _was_said(self, what: object) -> bool:
         said_at_s = self._said_at_s.get(what)

@@ -141,7 +141,12 @@ class Replication:
         try:
             self.fetchers.follow(key, partition)
         except KafkaError as error:
-            log.error("cannot follow topic=%s partition=%d error=%s", replica.topic, replica.partition, error)
+            log.error(
+                "cannot follow a partition topic=%s partition=%d error=%s",
+                replica.topic,
+                replica.partition,
+                error,
+            )
 
     def close_idle_fetchers(self) -> None:
         """Close the fetchers of leaders that lead no partition here any more, after a metadata change."""

@@ -124,7 +124,7 @@ class MetadataImage:
     def _apply(self, record: m.Message, delta: MetadataDelta) -> None:
         handler = _HANDLERS.get(type(record).__name__)
         if handler is None:
-            log.warning("unknown metadata record ignored type=%s", type(record).__name__)
+            log.warning("unknown metadata record skipped type=%s", type(record).__name__)
             return
         handler(self, record, delta)
 

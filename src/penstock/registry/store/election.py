@@ -177,7 +177,7 @@ class Election:
         if leader is None:
             log.warning("no member of the group is eligible to lead, so writes are refused")
         else:
-            log.info("the leader is known url=%s%s", leader.url, " (this instance)" if is_own else "")
+            log.info("the leader is known url=%s is_this_instance=%s", leader.url, is_own)
         self._set(Leadership(generation, leader, is_own))
 
     def revoked(self) -> None:

@@ -124,7 +124,7 @@ class Store:
                 except Fenced as error:
                     # Nothing was written. By now the group may have another leader, or this one claims the
                     # topic again.
-                    log.info("%s", error)
+                    log.info("a write was fenced, trying again error=%s", error)
                     self._claimed = None
             raise RegistryError(STORE_ERROR, f"Another registry writes to topic {self.config.topic}")
         finally:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Final
 
 import pyarrow as pa
@@ -36,7 +37,11 @@ class RangePartition(InputPartition):
 
 
 def loss_rule(options: SourceOptions) -> LossRule:
-    return LossRule(options.fail_on_data_loss, log.warning, _LOSS_ADVICE)
+    return LossRule(
+        options.fail_on_data_loss,
+        partial(log.warning, "records lost, continuing with the rest reason=%s"),
+        _LOSS_ADVICE,
+    )
 
 
 def read_ranges(options: SourceOptions, ranges: Sequence[PartitionRange]) -> Iterator[pa.RecordBatch]:

@@ -27,7 +27,7 @@ class CleanerCheckpoint:
         try:
             self._offsets = checkpoints.read_offsets(self._path)
         except checkpoints.CheckpointCorrupt as error:
-            log.warning("a broken checkpoint is ignored, so its logs are cleaned from the start: %s", error)
+            log.warning("checkpoint not readable, cleaning its logs from the start error=%s", error)
             self._offsets = {}
 
     def get(self, name: TopicPartition) -> int | None:

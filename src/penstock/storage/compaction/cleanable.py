@@ -72,7 +72,8 @@ def _first_dirty_offset(log: Log, checkpoint: int | None) -> tuple[int, bool]:
     if checkpoint < start_offset:
         if not log.config.deletes:
             logger.warning(
-                "%s: the cleaner checkpoint %d is below the log start offset %d, so all of the log is dirty",
+                "cleaner checkpoint is below the log start, so all of the log is dirty "
+                "log=%s checkpoint=%d log_start_offset=%d",
                 log.name,
                 checkpoint,
                 start_offset,
@@ -80,7 +81,8 @@ def _first_dirty_offset(log: Log, checkpoint: int | None) -> tuple[int, bool]:
         return start_offset, True
     if checkpoint > log.log_end_offset:
         logger.warning(
-            "%s: the cleaner checkpoint %d is above the log end offset %d, so all of the log is dirty",
+            "cleaner checkpoint is above the log end, so all of the log is dirty "
+            "log=%s checkpoint=%d log_end_offset=%d",
             log.name,
             checkpoint,
             log.log_end_offset,

@@ -99,7 +99,7 @@ class Cleaner:
         started_s = time.monotonic()
         self._stats = CleanerStats()
         logger.info(
-            "%s: cleaning the dirty part from offset %d to %d",
+            "cleaning the dirty part of a log log=%s from=%d to=%d",
             log.name,
             found.first_dirty_offset,
             found.first_uncleanable_offset,

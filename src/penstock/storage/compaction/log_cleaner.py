@@ -177,7 +177,7 @@ class LogCleaner:
     def _abort(self, name: TopicPartition) -> None:
         job = self._jobs.get(name)
         if job is not None:
-            logger.info("%s: aborting the clean", name)
+            logger.info("aborting a clean log=%s", name)
             job.abort()
 
     # --- choosing a log
@@ -229,7 +229,7 @@ class LogCleaner:
         try:
             log.delete_old_segments(now_ms, high_watermark)
         except LogError as error:
-            logger.error("retention: %s", error)
+            logger.error("retention failed log=%s error=%s", log.name, error)
 
     def _examine(self, log: Log, high_watermark: int, now_ms: int) -> LogToClean | None:
         checkpoint = self._checkpoint_of(log)
@@ -281,10 +281,10 @@ class LogCleaner:
             self._next_run_ms = 0
             self.tick(self._clock())  # another may be waiting
         elif isinstance(outcome, CleaningAborted) or job.is_aborted:
-            logger.info("%s: the clean was aborted", log.name)
+            logger.info("clean aborted log=%s", log.name)
             self._next_run_ms = 0
         elif isinstance(outcome, OSError):
-            logger.error("%s: the clean failed and will be retried: %s", log.name, outcome)
+            logger.error("clean failed, will be retried log=%s error=%s", log.name, outcome)
             self._io_error(log, outcome)
         else:
             self._give_up(log, outcome)
@@ -293,7 +293,8 @@ class LogCleaner:
         self.uncleanable.add(log.name)
         is_unexpected = not isinstance(error, LogError | OSError)
         logger.error(
-            "%s: cannot be compacted, and grows until the cause is fixed and the node restarted: %s",
+            "log cannot be compacted and grows until the cause is fixed and the node restarted "
+            "log=%s error=%s",
             log.name,
             error,
             exc_info=error if is_unexpected else None,
@@ -318,14 +319,14 @@ class LogCleaner:
 
 def _complain(done: Future[None]) -> None:
     if not done.cancelled() and (error := done.exception()):
-        logger.error("a task of the log cleaner failed: %s", error, exc_info=error)
+        logger.error("a task of the log cleaner failed error=%s", error, exc_info=error)
 
 
 def _tell(log: Log, found: LogToClean, result: CleanResult) -> None:
     stats = result.stats
     logger.info(
-        "%s: cleaned from offset %d to %d in %.1f s: %d bytes and %d records became %d and %d, "
-        "key map %.0f%% full",
+        "log cleaned log=%s from=%d to=%d elapsed_s=%.1f bytes_read=%d records_read=%d "
+        "bytes_written=%d records_written=%d key_map_percent=%.0f",
         log.name,
         found.first_dirty_offset,
         result.end_offset,
@@ -337,4 +338,4 @@ def _tell(log: Log, found: LogToClean, result: CleanResult) -> None:
         100 * stats.buffer_utilization,
     )
     if stats.invalid_messages_read:
-        logger.warning("%s: dropped %d records without a key", log.name, stats.invalid_messages_read)
+        logger.warning("records without a key dropped log=%s count=%d", log.name, stats.invalid_messages_read)

@@ -103,7 +103,7 @@ class SimulatedCluster:
         if isinstance(error, Died) or "destroyed" in context["message"]:
             return
         failure = error if isinstance(error, BaseException) else AssertionError(context["message"])
-        log.error("simulator: %s", context["message"], exc_info=error)
+        log.error("unhandled exception in a callback or task message=%s", context["message"], exc_info=error)
         self.failures.append(failure)
 
     async def until(

@@ -35,7 +35,7 @@ class DirectoryFaults:
             return
         node.files.dies_in = -1
         directory = self._faults.rng.choice(others)
-        log.info("simulator: node=%d loses %s", node.node_id, directory.name)
+        log.info("node loses a directory node=%d directory=%s", node.node_id, directory.name)
         node.files.fail(directory)
         if self._faults.rng.random() < 0.6:
             self._faults.later(1.0 + duration_s, lambda: self.repair(node))
@@ -49,7 +49,9 @@ class DirectoryFaults:
             self.survived += 1
         node.kill()
         is_empty = self._faults.rng.random() < 0.5
-        log.info("simulator: node=%d gets %s back empty=%s", node.node_id, directory.name, is_empty)
+        log.info(
+            "node gets a directory back node=%d directory=%s empty=%s", node.node_id, directory.name, is_empty
+        )
         node.files.replace(empty=is_empty)
         if is_empty:
             write_properties(node, directory, directory_id_of(node.node_id, REPLACED + node.incarnation))

@@ -72,7 +72,7 @@ class Faults:
     def _strike(self, kind: str) -> None:
         node = self.rng.choice(self.nodes)
         duration_s = self.rng.expovariate(1 / 1.5)
-        log.info("simulator: %s node=%d for_s=%.3f", kind, node.node_id, duration_s)
+        log.info("fault injected fault=%r node=%d for_s=%.3f", kind, node.node_id, duration_s)
         self.counts[kind] += 1
         match kind:
             case "kill" | "die in a call" | "power cut" | "stop":

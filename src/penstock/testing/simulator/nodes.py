@@ -134,7 +134,7 @@ class VirtualNode:
             self.loop, self._network, self.files, self.disk, Random(self.rng.getrandbits(64)), self.clock
         )
         self.loop.on(self.machine, self._begin, environment)
-        log.info("simulator: starting")
+        log.info("starting a node node=%d", self.node_id)
 
     def _begin(self, environment: VirtualEnvironment) -> None:
         self.loop.create_task(self._run(environment), name=f"node {self.node_id}")
@@ -156,7 +156,7 @@ class VirtualNode:
         except CannotStart as error:
             self.failure = str(error)
         if machine is self.machine and self.is_running:
-            log.warning("simulator: node ended: %s", self.failure)
+            log.warning("node ended node=%d error=%s", self.node_id, self.failure)
             self._end()
 
     async def stop(self) -> None:
