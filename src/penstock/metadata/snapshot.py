@@ -50,7 +50,7 @@ class QuorumRecords:
     voters: VotersRecord | None = None
 
     def replay(self, record: Record) -> None:
-        """Apply one record of a control batch; records of other types are ignored."""
+        """Apply one record of a control batch; records of other types are skipped."""
         kind = control_record_type(record.key)
         if kind is ControlRecordType.KRAFT_VERSION:
             self.kraft_version = KRaftVersionRecord.decode(0, record.value or b"")[0].kraft_version

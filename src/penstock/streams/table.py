@@ -461,7 +461,7 @@ class GlobalTable(Generic[K, V]):
     """A topic that every worker holds in full, so that a stream can look up any key in any partition.
 
     `App.global_table` creates it. A record replaces its key's value, a null value deletes the key, and a
-    record with a null key is ignored. At startup the topic is read to its end before the first record is
+    record with a null key is skipped. At startup the topic is read to its end before the first record is
     processed.
     """
 

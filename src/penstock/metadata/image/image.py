@@ -4,7 +4,7 @@
 place and records in a `MetadataDelta` the changes that listeners may need. The event loop owns the image: no
 code awaits in the middle of a batch, so readers on the loop see whole batches only.
 
-A record of a type unknown to this release is ignored and logged. The log on disk still contains it, so a
+A record of a type unknown to this release is skipped and logged. The log on disk still contains it, so a
 newer node can read it.
 """
 
@@ -295,7 +295,7 @@ def _remove_delegation_token(
 
 
 def _nothing(_image: MetadataImage, _record: m.Message, _delta: MetadataDelta) -> None:
-    """Ignore the record: NoOp records only mark time, and migration from ZooKeeper is not supported."""
+    """Skip the record: NoOp records only mark time, and migration from ZooKeeper is not supported."""
 
 
 _Handler: TypeAlias = Callable[[MetadataImage, m.Message, MetadataDelta], None]
