@@ -20,7 +20,7 @@ LOGICAL = (
 
 
 class Schemas:
-    """Random schemas and values of them."""
+    """A generator of random schemas and values of them."""
 
     def __init__(self, seed):
         self.random = random.Random(seed)
@@ -119,7 +119,7 @@ class Schemas:
 
 
 def expected(schema, value):
-    """A value as its column has it: a union of several types is a struct of them."""
+    """The value as its column holds it: a union of several types is a struct of them."""
     if isinstance(schema, list):
         others = [each for each in schema if each != "null"]
         if value is None:

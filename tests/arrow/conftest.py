@@ -1,4 +1,4 @@
-"""A topic of its own for each test, on one node for all."""
+"""One node for all tests, and a topic of its own for each test."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def admin(servers: str) -> AdminClient:
 
 @pytest.fixture
 def make_topic(admin: AdminClient) -> Callable[..., str]:
-    """``make_topic(partitions=1, **config)`` creates a topic and gives its name."""
+    """``make_topic(partitions=1, **config)`` creates a topic and returns its name."""
 
     def make(partitions: int = 1, **config: str) -> str:
         topic = f"arrow-{uuid.uuid4().hex}"
@@ -37,7 +37,7 @@ def make_topic(admin: AdminClient) -> Callable[..., str]:
 
 @pytest.fixture
 def produce(servers: str) -> Callable[..., None]:
-    """``produce(topic, values, partition=…, key=…, config={…})`` by a client that is not ours."""
+    """``produce(topic, values, partition=…, key=…, config={…})`` writes with a client that is not ours."""
 
     def send(
         topic: str, values: list[bytes | None], config: dict[str, object] | None = None, **fields: object

@@ -1,4 +1,4 @@
-"""Record batches to Arrow, compared with the record-at-a-time decoder."""
+"""Record batches converted to Arrow, compared with the record-at-a-time decoder."""
 
 from struct import pack
 

@@ -1,4 +1,4 @@
-"""Avro read by columns, against fastavro: random schemas, their evolution, random and damaged data."""
+"""Avro read by columns, compared with fastavro: random schemas, their evolution, random and damaged data."""
 
 import io
 import json
@@ -31,7 +31,7 @@ def encoded(schema, values):
 
 
 def read(writer, reader, data):
-    """What is read of data that lies side by side, as a list; with what was bad."""
+    """Read the documents from one buffer; return the values as a list, and the bad rows."""
     lengths = np.array([len(each) for each in data], np.int64)
     starts = np.cumsum(lengths) - lengths
     projection = Projection(root(writer), root(reader))
@@ -55,7 +55,7 @@ def test_random_values_of_random_schemas_are_read_as_they_were_written(seed):
 
 @pytest.mark.parametrize("seed", range(25))
 def test_evolution_is_fastavros(seed):
-    """Fields go, come with defaults, change places and widen: what fastavro makes of each value is read."""
+    """Fields are removed, added with defaults, moved and widened: the values read equal fastavro's."""
     schemas = Schemas(1000 + seed)
     pick = schemas.random
     wider = {"int": ["long", "double"], "long": ["double"], "float": ["double"], "string": ["bytes"]}
@@ -84,7 +84,7 @@ def test_evolution_is_fastavros(seed):
 
 @pytest.mark.parametrize("seed", range(30))
 def test_damaged_data_is_bad_or_what_fastavro_reads(seed):
-    """Nothing leaves its row, and neighbours stay what they are."""
+    """Damage affects only its own row."""
     schemas = Schemas(2000 + seed)
     pick = schemas.random
     schema = {"type": "record", "name": "Root", "fields": [{"name": "v", "type": schemas.schema()}]}
@@ -152,7 +152,7 @@ ITEMS = {"nullable": ["null", "long"], "sparse": ["double", "null"], "points": P
 @pytest.mark.parametrize("items", LONG_ARRAYS)
 @pytest.mark.parametrize("is_kept", [True, False])
 def test_long_arrays_are_read_as_short_ones(items, is_kept):
-    """Also in several blocks, also where they are skipped; and damaged ones harm no other."""
+    """Arrays in several blocks and skipped arrays are read too, and damaged ones affect no other row."""
     pick = random.Random(5)
     array = {"type": "array", "items": ITEMS.get(items, items)}
     writer = record(("v", array, {}), ("n", "int", {}))

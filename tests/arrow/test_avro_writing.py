@@ -1,4 +1,4 @@
-"""Columns written as Avro: what fastavro reads of it, for random schemas and values."""
+"""Columns written as Avro, read back by fastavro, for random schemas and values."""
 
 import io
 import json
@@ -35,7 +35,7 @@ def written_by_fastavro(schema, values):
 
 @pytest.mark.parametrize("seed", range(40))
 def test_random_columns_are_read_by_fastavro(seed):
-    """As what fastavro has written itself; and come back, each in its branch of a union."""
+    """fastavro reads them like its own output; we read them back, each value in its branch of a union."""
     schemas = Schemas(3000 + seed)
     for _ in range(4):
         schema = {"type": "record", "name": "Root", "fields": [{"name": "v", "type": schemas.schema()}]}

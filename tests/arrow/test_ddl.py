@@ -1,4 +1,4 @@
-"""Schemas as text, held against what Spark reads out of the same text."""
+"""Schemas as text, compared with Spark's reading of the same text."""
 
 import pyarrow as pa
 import pytest

@@ -1,4 +1,4 @@
-"""Columns of bytes to columns of numbers and texts: every row as Python's own conversions have it."""
+"""Columns of bytes to columns of numbers and texts: every row equals Python's own conversion."""
 
 import pickle
 import struct
@@ -16,7 +16,7 @@ NUMBERS = {"short": ">h", "int": ">i", "long": ">q", "float": ">f", "double": ">
 
 
 def decode(name, values, schema=None):
-    """(rows, bad rows); the array is sound, also when it is a slice of a longer one."""
+    """(rows, bad rows); the array is valid, also when it is a slice of a longer one."""
     made = make_format(name, schema)
     decoded = made.decode(pa.array([b"before", *values], pa.binary()).slice(1))
     assert decoded.array.type == made.type
@@ -36,7 +36,7 @@ def test_numbers_are_kafkas(name, data):
     expected = [
         struct.unpack(NUMBERS[name], v)[0] if ok else None for v, ok in zip(values, good, strict=True)
     ]
-    assert list(map(repr, found)) == list(map(repr, expected))  # NaN is NaN here
+    assert list(map(repr, found)) == list(map(repr, expected))  # repr makes NaN equal NaN
     assert sorted(bad) == [row for row, v in enumerate(values) if v is not None and not good[row]]
 
 

@@ -1,4 +1,4 @@
-"""JSON columns: each row is what Python's parser makes of it, however damaged its neighbours are."""
+"""JSON columns: each row equals the result of Python's parser, even next to damaged rows."""
 
 import datetime
 import json
@@ -36,7 +36,7 @@ documents = st.builds(
     st.sampled_from([None, 1]),
     st.booleans(),
 )
-# What could make a parser of many documents lose count: halves, doubles, wrappers, ends.
+# Texts that could make a parser of many documents miscount: halves, doubles, wrappers, ends.
 fragments = st.lists(
     st.sampled_from(
         [
@@ -75,10 +75,10 @@ def finite(number):
 
 
 def is_json(document):
-    """As Python has it (NaN and Infinity count), but numbers have to be doubles, and text UTF-8."""
+    """Whether Python parses it (with NaN and Infinity), its numbers are doubles and its text is UTF-8."""
     try:
         value = json.loads(document.decode(), parse_float=finite)
-        json.dumps(value, ensure_ascii=False).encode()  # half a surrogate pair is no text
+        json.dumps(value, ensure_ascii=False).encode()  # half a surrogate pair is not valid text
     except ValueError:
         return False
     return True
@@ -232,7 +232,7 @@ def test_deep_nesting_is_read_or_told_never_a_crash():
     deep = b'{"else": ' + b"[" * 100_000 + b"]" * 100_000 + b', "id": 1}'
     found, bad = decode([deep, b'{"id": 2}'], SCHEMA)
     assert ([row["id"] for row in found], bad) == ([1, 2], {})
-    found, bad = decode([deep, b'{"id": 2}', b"{"], SCHEMA)  # a bad neighbour changes nothing
+    found, bad = decode([deep, b'{"id": 2}', b"{"], SCHEMA)  # a bad row next to it changes nothing
     assert ([row and row["id"] for row in found], list(bad)) == ([1, 2, None], [2])
     assert decode([deep, b"{"])[0] == [deep.decode(), None]
 
@@ -241,7 +241,7 @@ def test_decimals_are_exact_as_numbers_and_as_texts():
     documents = [b'{"d": 12345678901234567.89}', b'{"d": "1.5"}', b'{"d": 1e2}', b'{"d": 1.500}', b'{"d": 7}']
     schema = "d DECIMAL(19,2)"
     expected = ["12345678901234567.89", "1.50", "100.00", "1.50", "7.00"]
-    for more in ([], [b"{"]):  # at once, and one by one
+    for more in ([], [b"{"]):  # all at once, and one by one
         assert [str(row["d"]) for row in decode(documents + more, schema)[0] if row] == expected
     bad = [b'{"d": 1.555}', b'{"d": 1e999999999}', b'{"d": "1_0"}', b'{"d": true}', b'{"d": 1e18}']
     assert decode(bad, schema)[0] == [None] * len(bad)

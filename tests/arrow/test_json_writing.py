@@ -1,4 +1,4 @@
-"""Columns written as JSON documents: what Python's parser reads of them, and what cannot be."""
+"""Columns written as JSON documents and read by Python's parser, and the columns that are refused."""
 
 import json
 from datetime import UTC, date, datetime
@@ -65,7 +65,7 @@ ROWS = st.none() | st.fixed_dictionaries(
 
 
 def as_read(row):
-    """Keys of maps are texts in JSON."""
+    """The row as JSON holds it: the keys of maps are texts."""
     numbered = row["numbered"]
     return {**row, "numbered": numbered and {str(key): each for key, each in numbered.items()}} | (
         {"numbered": {}} if numbered == {} else {}
@@ -162,7 +162,7 @@ def by_schema(kind, **properties):
 )
 def test_columns_fit_schemas(kind, schema):
     by_schema(kind, a=schema)
-    by_schema(kind, b={"type": "string"})  # what is not named may be there
+    by_schema(kind, b={"type": "string"})  # fields that are not declared are allowed
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Messages read by columns, against Google's parser: random messages, damaged and rearranged ones."""
+"""Messages read by columns, compared with Google's parser: random, damaged and rearranged messages."""
 
 import random
 
@@ -105,7 +105,7 @@ def fill(pick, message):
 
 
 def damaged(pick, data):
-    """What no serializer writes, or writes seldom: cut, changed, said twice, put together of two."""
+    """The message, perhaps damaged as no serializer writes it, or seldom: cut, changed, doubled or random."""
     match pick.randrange(5):
         case 0:
             return data[: pick.randrange(len(data) + 1)]
@@ -121,7 +121,7 @@ def damaged(pick, data):
 
 
 def comparable(value):
-    """NaN and zeros with a sign are told apart; entries of a map have no order."""
+    """The value in a form that distinguishes NaN and signed zeros, and ignores the order of map entries."""
     match value:
         case dict():
             return {key: comparable(each) for key, each in value.items()}
@@ -133,7 +133,7 @@ def comparable(value):
 
 
 def both(files, name, data):
-    """Rows and bad ones by columns with Google's parser for the odd, and by that alone."""
+    """Read rows and bad rows by columns, with Google's parser for odd messages, and by that parser alone."""
     reader = MessageReader(files, name, {})
     lengths = np.array([len(each) for each in data], np.int64)
     starts = np.cumsum(lengths) - lengths

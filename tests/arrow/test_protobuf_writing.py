@@ -1,4 +1,4 @@
-"""Columns written as Protobuf: byte for byte what Google's library writes, for random columns."""
+"""Columns written as Protobuf: the same bytes as Google's library writes, for random columns."""
 
 import struct
 from datetime import UTC, date, datetime, timedelta
@@ -139,7 +139,7 @@ def rows(draw):
 
 
 def as_pairs(value):
-    """Dictionaries of maps as Arrow takes them."""
+    """Convert the dictionaries of maps to the pairs that Arrow takes."""
     return {
         name: list(each.items()) if isinstance(each, dict) and name.startswith("by_") else each
         for name, each in value.items()
@@ -173,7 +173,7 @@ def test_random_columns_come_back_and_are_the_bytes_of_googles_library(everythin
             assert parsed.ByteSize() == len(row)
             if all(
                 len(value[name]) < 2 for name in ("by_name", "by_number", "by_truth")
-            ):  # they have no order
+            ):  # map entries have no order
                 assert parsed.SerializeToString(deterministic=True) == row
 
 
@@ -414,7 +414,7 @@ def test_confluents_deserializer_reads_what_is_written(registry):
 
 @pytest.mark.parametrize("name", ["shop.All", "shop.All.Line", "shop.Other", "shop.Other.Inside"])
 def test_the_prefix_is_what_confluents_serializer_writes(registry, name):
-    """Which message of the file it is."""
+    """The prefix says which message of the file it is."""
     files = parse("PROTOBUF", ALL).file_set()
     message = message_factory.GetMessageClass(descriptor_of(files, name))
     number = registry.add("t-value", ALL, "PROTOBUF")

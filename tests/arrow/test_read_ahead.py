@@ -10,7 +10,7 @@ from waiting import wait_until
 
 
 class Source:
-    """Counts what was taken from it, and tells when and where it was closed."""
+    """A source that counts the items taken from it, and records when and where it was closed."""
 
     def __init__(self, items, error=None):
         self.items = items
@@ -39,7 +39,7 @@ def test_it_works_while_the_caller_does_something_else_up_to_its_bound():
     source = Source(range(100))
     ahead = read_ahead(source(), lambda item: 10, 35)
     assert next(ahead) == 0
-    # four wait (30 bytes were not enough to stop it), and the next one is in its hand
+    # four are queued (30 bytes did not reach the limit), and the thread holds the next one
     wait_until(lambda: source.given == 6)
     time.sleep(0.05)
     assert source.given == 6

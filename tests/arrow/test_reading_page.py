@@ -1,4 +1,4 @@
-"""The examples of docs/reading.md run as they stand, one after the other, on a node."""
+"""The examples of docs/reading.md run unchanged, one after the other, on a node."""
 
 import json
 import re
@@ -14,7 +14,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "reading.md"
 
 @pytest.fixture(scope="module")
 def servers():
-    """A node of its own: the page's topics have names that others use too."""
+    """A node for this page only, because other tests use topics with the same names."""
     with Cluster() as cluster:
         yield cluster.bootstrap_servers
 

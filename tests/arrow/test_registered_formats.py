@@ -72,7 +72,7 @@ def avro(schema, *values):
 
 
 def decoded(made, values):
-    """(rows, bad rows); the format can be pickled, and the array is sound, also of a slice."""
+    """(rows, bad rows); the format is pickled first, and the array is valid, also as a slice."""
     made = pickle.loads(pickle.dumps(made))
     found = made.decode(pa.array([b"before", *values], pa.binary()).slice(1))
     found.array.validate(full=True)
@@ -327,7 +327,7 @@ def test_the_indexes_say_which_message_it_is(registry):
     number = registry.add("t-value", PROTO, "PROTOBUF")
     made = of_subject(registry, "protobuf", message="shop.Other.Inside")
     data = message_class(PROTO, "shop.Other.Inside")(b=3).SerializeToString()
-    nested = b"\x04\x02\x00"  # two indexes: the second message, and in it the first
+    nested = b"\x04\x02\x00"  # two indexes: the second message, and its first nested message
     found, bad = decoded(
         made, [framed(number, nested + data), framed(number, b"\x00"), framed(number, b"\x02\x02")]
     )
@@ -346,7 +346,7 @@ message Old { required int32 id = 1; optional string s = 2; optional E e = 3; op
 
 
 def test_what_googles_parser_passes_over_is_told_or_shown():
-    """In proto2: what is required and absent, text that is none; a number of an enum that has no name."""
+    """In proto2 an absent required field and invalid text make a bad row; an unknown enum is its number."""
     found, bad = decoded(
         make_format("protobuf", OLD),
         [
@@ -435,7 +435,7 @@ TEXT = json.dumps({**ROW, "day": "2024-02-29", "at": "2024-01-01T12:00:00Z", "mo
 
 @pytest.mark.parametrize("with_map", [False, True])
 def test_documents_are_structs(registry, with_map):
-    """Read by Arrow's parser, or one by one where the schema has what that does not know."""
+    """Arrow's parser reads them, or Python's reads each alone if Arrow's does not support the schema."""
     properties, expected, text = DOCUMENT["properties"], dict(ROW), TEXT
     if with_map:
         more = {"tags": {"type": "object", "additionalProperties": {"type": "integer"}}, "any": {}}
@@ -471,7 +471,7 @@ def test_schemas_of_json_that_are_no_column_are_told():
 
 
 def column_type(schema, **references):
-    """Of a schema that refers to others by their names."""
+    """The column type of a schema that refers to others by their names."""
     resolved = {name.replace("_", "."): json.dumps(text) for name, text in references.items()}
     given = [Reference(name, name, 1) for name in resolved]
     parsed = parse("JSON", json.dumps(schema), given, lambda each: Found(resolved[each.name], ()))

@@ -1,4 +1,4 @@
-"""`penstock.read` on a real node, and the libraries that take what it gives."""
+"""`penstock.read` on a real node, and the libraries that take its results."""
 
 import logging
 import subprocess

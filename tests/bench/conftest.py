@@ -1,4 +1,4 @@
-"""The comparison with Apache Kafka lives outside the package, as nobody needs it who only runs a node."""
+"""The comparison with Apache Kafka lives outside the package, because running a node does not need it."""
 
 import sys
 from pathlib import Path

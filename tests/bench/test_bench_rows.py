@@ -1,4 +1,4 @@
-"""`penstock bench`, each row with few records: it measures something, and what it prints is for scripts."""
+"""`penstock bench`, each row with few records: it measures something, and scripts can read its output."""
 
 import json
 import shutil

@@ -23,8 +23,8 @@ from spark_side_by_side.rows import COST, THROUGHPUT, Row, all_rows
 from spark_side_by_side.spark_process import Batch, steady
 from spark_side_by_side.workloads import BATCH_MS, BESIDE_MS, CPU_S, ExactlyOnceCost, Throughput
 
-#: Spins a little longer than what is asked for below: the kernel tells user and system time in whole ticks.
 SPIN = "import time\nend = time.process_time() + 0.33\nwhile time.process_time() < end: pass"
+"""Spins a little longer than the checks below expect, because the kernel counts CPU time in whole ticks."""
 
 
 def measurement(records: int, cpu_s: float) -> Measurement:
@@ -36,7 +36,7 @@ def line_of(page: str, row: str) -> list[str]:
     return [cell.strip() for cell in line.strip("|").split("|")]
 
 
-# --- what is read off ---
+# --- measurements ---
 
 
 def test_a_tree_counts_children_that_have_ended() -> None:
@@ -110,7 +110,7 @@ def test_the_first_batches_and_empty_ones_do_not_count() -> None:
         steady(batches, sampler, leave_out=3)
 
 
-# --- what is told ---
+# --- reports ---
 
 
 def test_ratios_and_costs(tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ def test_names_of_rows_are_unique() -> None:
     assert len(set(names)) == len(names)
 
 
-# --- what runs ---
+# --- runs ---
 
 
 @pytest.mark.parametrize("data", [Data(50, 3000), Data(100, 100, each_key_once=True)])
@@ -172,7 +172,7 @@ def test_topics_hold_what_they_say(penstock_cluster: Cluster, data: Data) -> Non
 @pytest.mark.spark
 @pytest.mark.skipif("PENSTOCK_CLUSTERS" not in os.environ, reason="PENSTOCK_CLUSTERS is not set")
 def test_a_small_run(tmp_path: Path) -> None:
-    """Sessions of its own, one after the other: a minute."""
+    """It runs Spark sessions of its own, one after the other, which takes a minute."""
     few = Data(20, 1000)
     rows = [
         Row(THROUGHPUT, "nobody knows", Throughput("read", few, leave_out=99), (OURS,)),

@@ -1,4 +1,4 @@
-"""The comparison of three nodes: what they are told, and how the figures look. No timings."""
+"""The comparison of three nodes: the settings of each node, and the form of the figures. No timings."""
 
 from pathlib import Path
 
@@ -25,7 +25,7 @@ def test_each_node_is_told_of_all() -> None:
 
 @pytest.fixture
 def results() -> ThreeNodeResults:
-    """Two rounds; Apache Kafka's second one has failed."""
+    """The results of two rounds; Apache Kafka's second one has failed."""
     made = ThreeNodeResults({"processor": "a quick one"}, 0.5)
     figures = {"records/s": 300.0, "records per CPU s": 100.0, "p99 ms": 2.0}
     made.add("produce", "penstock", 1, figures)
@@ -37,7 +37,7 @@ def results() -> ThreeNodeResults:
 
 
 def cells(page: str, columns: tuple[Column, ...], row: str) -> list[dict[str, str]]:
-    """Of each side, in the row of that name and those below it without one."""
+    """The cells of each side, in the row with this name and in the rows below it without a name."""
     ratios = [column.ratio for column in columns if column.ratio]
     names = ["row", "side", *(column.name for column in columns), *ratios]
     lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in page.splitlines()]

@@ -14,7 +14,7 @@ from penstock.testing import Cluster
 
 
 class Penstock:
-    """Runs `penstock` against one node."""
+    """A runner of `penstock` commands against one node."""
 
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
@@ -31,14 +31,14 @@ class Penstock:
         )
 
     def start(self, *words: str) -> subprocess.Popen[str]:
-        """The command with its standard streams open, to be interrupted."""
+        """Start the command with its standard streams open, to be interrupted."""
         return subprocess.Popen(
             [sys.executable, "-m", "penstock", *words, "--bootstrap", self.bootstrap],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            # A suite that runs in the background of a shell ignores SIGINT, and its children inherit that.
+            # A test run in the background of a shell ignores SIGINT, and its children inherit that.
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
 

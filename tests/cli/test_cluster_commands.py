@@ -1,7 +1,7 @@
 """`penstock cluster` against three nodes and a fourth that joins them.
 
-The same tests run on Apache Kafka, where its jars are and PENSTOCK_KAFKA_CLUSTERS is set: what they expect is
-what it does.
+The same tests run on Apache Kafka if its jars are available and PENSTOCK_KAFKA_CLUSTERS is set: the expected
+results are Kafka's.
 """
 
 import json
@@ -21,7 +21,7 @@ from waiting import wait_until
 
 KINDS = ["penstock", pytest.param("kafka", marks=pytest.mark.kafka)]
 RACKS = {1: "a", 2: "b", 3: "c", 4: "a"}
-# A dead broker is fenced within seconds, and nothing is balanced behind the test's back.
+# A dead broker is fenced within seconds, and the cluster does not balance leaders by itself.
 CONFIG = {
     "broker.session.timeout.ms": "3000",
     "broker.heartbeat.interval.ms": "500",
@@ -47,7 +47,7 @@ def cluster(
 
 
 class Done(NamedTuple):
-    """What a command has printed, and its exit code."""
+    """The output and the exit code of a command."""
 
     returncode: int
     stdout: str
@@ -55,7 +55,7 @@ class Done(NamedTuple):
 
 
 def penstock(cluster: SeveralNodes, *words: str, command: str = "cluster") -> Done:
-    """In this process, as starting one takes longer than most of these commands."""
+    """Run the command in this process, because starting one takes longer than most of these commands."""
     environment = {"PENSTOCK_BOOTSTRAP": cluster.bootstrap_servers}
     result = CliRunner().invoke(build_app(command), [command, *words], env=environment)
     if result.exception is not None and not isinstance(result.exception, SystemExit):
@@ -91,7 +91,7 @@ def make_topic(cluster: SeveralNodes, name: str, assignment: list[list[int]], me
 
 
 def await_topic(server: str, name: str) -> None:
-    """Until this node has heard of the topic: it was made when the controller had written it."""
+    """Wait until this node knows the topic: the creation is answered once the controller has written it."""
     client = AdminClient({"bootstrap.servers": server})
     wait_until(lambda: name in client.list_topics(timeout=60).topics)
 
@@ -102,13 +102,13 @@ def replicas(cluster: SeveralNodes, topic: str) -> list[list[int]]:
 
 
 def leaders(cluster: SeveralNodes, topic: str) -> list[int]:
-    """As some node knows it, which may hear of an election a moment after the one that ran it."""
+    """The leaders according to some node, which may learn of an election a moment after it."""
     partitions = admin(cluster).list_topics(topic, timeout=60).topics[topic].partitions
     return [partitions[number].leader for number in sorted(partitions)]
 
 
 def throttles(cluster: SeveralNodes, topic: str) -> list[str]:
-    """Every limit that is set, of the topic and of brokers."""
+    """Every throttle that is set, of the topic and of brokers."""
     found = []
     for kind, name in [("topic", topic), *(("broker", str(node)) for node in cluster.nodes)]:
         done = penstock(cluster, "describe", kind, name, "--json", command="config")
@@ -192,7 +192,7 @@ def turn_a_move_back(cluster: SeveralNodes, directory: Path) -> None:
 
 def raise_replication(cluster: SeveralNodes) -> None:
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": "t"})
-    producer.init_transactions(30)  # makes an internal topic
+    producer.init_transactions(30)  # creates an internal topic
     make_topic(cluster, "few", [[1], [2]])
     raised = shown(cluster, "raise-replication", "few", "-r", "2")
     assert raised["done"]
@@ -220,7 +220,7 @@ def add_a_node(cluster: SeveralNodes) -> None:
     done = penstock(cluster, "rebalance")
     assert done.returncode == 0, done.stderr
     counts = [broker["replicas"] for broker in status(cluster)["brokers"]]
-    # Racks b and c have one broker each, so that only what was on broker 1 can move to 4.
+    # Racks b and c have one broker each, so only the replicas of broker 1 can move to 4.
     assert abs(counts[0] - counts[3]) <= 1
     assert penstock(cluster, "rebalance").stdout == "nothing to move\n"
 

@@ -1,4 +1,4 @@
-"""`penstock demo` around the job: what is missing, what went wrong, and exit codes that scripts can trust."""
+"""`penstock demo` without the job: missing parts, failures, and exit codes that scripts can rely on."""
 
 import importlib.util
 from pathlib import Path
@@ -24,7 +24,7 @@ def app() -> typer.Typer:
 
 @pytest.fixture
 def no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The job is not run in these tests, so nothing needs to listen."""
+    """The job is not run in these tests, so no broker needs to listen."""
     monkeypatch.setattr(demo_command, "require_broker", lambda bootstrap: None)
 
 
@@ -71,7 +71,7 @@ def test_the_exit_code_says_whether_the_result_is_right(
 
 @pytest.mark.usefixtures("no_broker")
 def test_chaos_kills_what_the_demo_has_started(app: typer.Typer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a cluster that was there before only the application; the seed repeats the kills."""
+    """On a cluster that already existed it kills only the application; the seed repeats the kills."""
     asked: list[job.Options] = []
 
     def run(options: job.Options, view: object, restart_node: object) -> job.Outcome:

@@ -1,4 +1,4 @@
-"""A node of a cluster from the command line: what it is told, and what is wrong with words that don't fit."""
+"""A node that joins a cluster from the command line: its configuration, and errors for wrong options."""
 
 import pytest
 

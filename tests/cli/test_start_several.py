@@ -30,7 +30,7 @@ def start(data_dir: Path, *arguments: str) -> subprocess.Popen[bytes]:
 
 @contextmanager
 def started(data_dir: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[bytes], list[str]]]:
-    """The supervisor and the nodes' addresses; it is told to stop in the end, and must do so in time."""
+    """The supervisor and the nodes' addresses; at the end it is stopped, and must exit in time."""
     process = start(data_dir, *arguments)
     try:
         assert process.stdout is not None
@@ -54,7 +54,7 @@ def brokers(address: str) -> dict[int, str]:
 
 
 def know_each_other(addresses: list[str]) -> None:
-    """A node may hear a moment later than the last one itself that this is ready."""
+    """Wait until each node knows all: some may learn a moment after the last one that it is ready."""
     expected = dict(enumerate(addresses, 1))
     for address in addresses:
         wait_until(lambda address=address: brokers(address) == expected)
@@ -113,7 +113,7 @@ def test_a_registry_that_cannot_listen_ends_the_nodes(tmp_path: Path) -> None:
 
 @contextmanager
 def free_pair() -> Iterator[int]:
-    """The first of two free ports in a row.
+    """The first of two consecutive free ports.
 
     Sockets that are bound, but do not listen, keep them from other processes. The nodes may still bind them.
     """

@@ -1,4 +1,4 @@
-"""`penstock storage`, read back by storage and, where it can be had, by Apache Kafka's own tool."""
+"""`penstock storage`, read back by storage and, where it is available, by Apache Kafka's own tool."""
 
 import subprocess
 import sys
@@ -23,7 +23,7 @@ def storage(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def settings(directory: Path, **others: str) -> list[str]:
-    """Those of a node that is broker and controller."""
+    """The properties of a node that is broker and controller, as options."""
     properties = {
         "log.dirs": str(directory),
         "listeners": "PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9001",

@@ -1,4 +1,4 @@
-"""What `penstock storage format` writes beside what Apache Kafka's own tool does."""
+"""The files of `penstock storage format`, compared with those of Apache Kafka's own tool."""
 
 import subprocess
 import sys

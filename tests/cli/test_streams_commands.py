@@ -1,4 +1,4 @@
-"""`penstock streams` around the run: files that define no application, wrong words, what is not there."""
+"""`penstock streams` without a run: files that define no application, wrong options, missing parts."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_a_missing_file_and_a_wrong_one_are_named(tmp_path: Path) -> None:
 )
 def test_wrong_words_end_before_spark_starts(file: Path, words: list[str], exit_code: int, said: str) -> None:
     file.write_text(GOOD)
-    with socket.create_server(("127.0.0.1", 0)) as listener:  # nothing is ever asked of it
+    with socket.create_server(("127.0.0.1", 0)) as listener:  # no request is ever sent to it
         words = ["--bootstrap", f"127.0.0.1:{listener.getsockname()[1]}", *words]
         code, found = invoke("run", file, "--checkpoint", file.parent / "checkpoint", *words)
     assert said in found

@@ -1,4 +1,4 @@
-"""`penstock txn` against a node: open transactions, and one that hangs."""
+"""`penstock txn` against a node: open transactions, and a hanging one."""
 
 import json
 import subprocess
@@ -25,7 +25,7 @@ FAR_PRODUCER_ID = 4_000_000
 
 @pytest.fixture(scope="module")
 def node() -> Iterator[Cluster]:
-    # Without verification a client may write to a transaction that nobody coordinates, as old ones could.
+    # Without verification a client may write to a transaction without a coordinator, as old clients could.
     config = {
         "transaction.partition.verification.enable": "false",
         "transaction.state.log.num.partitions": "4",
@@ -67,7 +67,7 @@ def open_transaction(node: Cluster, transactional_id: str) -> confluent_kafka.Pr
 
 
 def write_uncoordinated(node: Cluster, topic: str, producer_id: int) -> int:
-    """Open a transaction that no coordinator has heard of; returns its first offset."""
+    """Open a transaction that is unknown to any coordinator; return its first offset."""
     [address] = parse_servers(node.bootstrap_servers)
     records = encode_batch(
         [Record(0, int(time.time() * 1000), None, b"stuck")],
@@ -127,7 +127,7 @@ def test_a_hanging_transaction_is_found_and_aborted(node: Cluster, by: str) -> N
     producer_id = FAR_PRODUCER_ID + ["offset", "producer"].index(by)
     start_offset = write_uncoordinated(node, "stuck", producer_id)
     time.sleep(0.01)  # it has to be older than a millisecond
-    assert shown(node, "list", "--hanging", "--topic", "stuck") == []  # not for so long as to be sure
+    assert shown(node, "list", "--hanging", "--topic", "stuck") == []  # too young to be certain
     [hanging] = shown(node, "list", "--hanging", "--longer-than", "1ms")
     assert (hanging["topic"], hanging["partition"]) == ("stuck", 0)
     assert (hanging["producer_id"], hanging["start_offset"]) == (producer_id, start_offset)

@@ -1,4 +1,4 @@
-"""One connection against servers that misbehave: each fault is named, none hangs."""
+"""One connection against servers that misbehave: each fault gets its own error, none hangs."""
 
 import socket
 import struct
@@ -49,7 +49,7 @@ def server(*answers):
                 request = sock.recv(struct.unpack(">i", size)[0], socket.MSG_WAITALL)
                 requests.append(request)
                 sock.sendall(answer(struct.unpack_from(">i", request, 4)[0]))
-            sock.recv(1)  # until the client has had enough
+            sock.recv(1)  # until the client closes
 
     thread = threading.Thread(target=serve)
     thread.start()

@@ -20,7 +20,7 @@ from penstock.protocol.records import Record, decode_batches, encode_batch
 from penstock.testing import Cluster as Node
 from waiting import wait_until
 
-# The records of these tests are from 1970.
+# The records of these tests have timestamps in 1970.
 KEEP_OLD_RECORDS = {"retention.ms": "-1"}
 KEEP_ALL_LOGS = {"log.retention.ms": "-1"}
 
@@ -187,7 +187,7 @@ def test_a_record_that_the_broker_refuses_fails_the_delivery(cluster, make_topic
 
 
 def test_a_node_killed_while_producing_gets_every_record_once_and_in_order():
-    """Seven batches are in flight or waiting whenever the node dies; the producer goes on by itself."""
+    """Seven batches are in flight or queued whenever the node dies; the producer continues by itself."""
     with Node(KEEP_ALL_LOGS) as node:
         config = config_for(node, **{"request.timeout.ms": "2000", "retry.backoff.ms": "20"})
         with Cluster(config) as cluster:

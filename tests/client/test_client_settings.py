@@ -1,4 +1,4 @@
-"""Properties by Kafka's names, server lists, and errors that say what was expected."""
+"""Properties by Kafka's names, server lists, and errors that name the expected values."""
 
 import pytest
 

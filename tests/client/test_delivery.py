@@ -1,4 +1,4 @@
-"""Order, numbers and retries of one partition's batches, as an idempotent broker would judge them."""
+"""Order, sequence numbers and retries of one partition's batches, as an idempotent broker checks them."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -68,7 +68,7 @@ def test_parts_of_a_batch_that_was_too_large_share_its_numbers():
 
 @given(st.lists(st.integers(1, 3), min_size=1, max_size=12), st.data())
 def test_whatever_fails_the_broker_sees_each_record_once_and_in_order(counts, data):
-    """A broker that takes only the next sequence number, and sometimes loses a request or its answer."""
+    """The broker takes only the next sequence number, and sometimes loses a request or its response."""
     queue = PartitionQueue(IDENTITY, max_in_flight=5)
     first = 0
     for count in counts:

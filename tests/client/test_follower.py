@@ -1,4 +1,4 @@
-"""A follower on a node: what it is told of, when, and how often it asks."""
+"""A follower on a node: the records it passes on, when, and the number of its requests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ IN_TIME_S = 60.0
 
 
 class _Seen:
-    """How far partitions were followed, and how many answers brought something."""
+    """The end offsets that the follower reported, and its numbers of responses with and without records."""
 
     def __init__(self) -> None:
         self.ends: dict[int, int] = {}
@@ -70,7 +70,7 @@ def topic(penstock_cluster: Cluster) -> str:
 
 @pytest.fixture
 def produce(penstock_cluster: Cluster, topic: str) -> Callable[[int], None]:
-    """Write one record to a partition, and wait for it."""
+    """Write one record to a partition, and wait for its acknowledgement."""
     producer = Producer({"bootstrap.servers": penstock_cluster.bootstrap_servers, "linger.ms": 0})
 
     def one(partition: int) -> None:
@@ -114,7 +114,7 @@ def all_of(topic: str, count: int) -> range:
 def test_records_that_come_one_by_one_are_taken_together(
     penstock_cluster: Cluster, topic: str, produce: Callable[[int], None], rest_s: float
 ) -> None:
-    """The node rests after each answer, so the answers are as few as the time allows, however long it is."""
+    """The follower rests after each response, so there are as few as the time allows, however long it is."""
     with following(penstock_cluster, topic, rest_s) as seen:
         began_s = time.monotonic()
         for number in range(40):

@@ -1,4 +1,4 @@
-"""The retry policy against a clock of our own."""
+"""The retry policy with a clock of the test's own."""
 
 import pytest
 
@@ -21,7 +21,7 @@ def policy(time, timeout_ms=1000, spread=lambda low, high: 1.0):
 
 
 def failing(times, error):
-    """Fails so many times, then answers."""
+    """A function that fails this many times, then returns."""
     left = [times]
 
     def operation():

@@ -1,4 +1,4 @@
-"""SASL without a socket: the RFCs' own examples, servers that lie, and Kafka's way to write a login down."""
+"""SASL without a socket: the RFCs' own examples, servers that lie, and Kafka's syntax of a login."""
 
 import base64
 import hashlib
@@ -83,7 +83,7 @@ def test_a_server_without_the_password_is_found_out(answer, reason):
 
 
 class Server:
-    """The other side, from RFC 5802: it keeps a password's derivates, and checks the client's proof."""
+    """The server side of RFC 5802: it stores keys derived from a password, and checks the client's proof."""
 
     def __init__(self, digest, password):
         self._digest = digest

@@ -1,4 +1,4 @@
-"""Connections by TLS: what is trusted, what is not, and that nothing is lost or left waiting in between."""
+"""TLS connections: trusted and refused certificates, and no lost or delayed data."""
 
 import contextlib
 import socket
@@ -32,7 +32,7 @@ def authority(tmp_path_factory):
 
 
 class Front:
-    """A TLS server before a node: what comes is handed on as it is."""
+    """A TLS server in front of a node; it passes all data on unchanged."""
 
     def __init__(self, node, identity, client_authority=None):
         self._node = node
@@ -173,7 +173,7 @@ def test_stores_that_cannot_be_used_are_named(front, authority, tmp_path: Path, 
 
 
 def test_large_requests_and_answers_that_come_together(front, authority, penstock_cluster):
-    """Of several answers in one TLS record the later ones are not in the socket when they are asked for."""
+    """If one TLS record holds several responses, the later ones are no longer in the socket."""
     topic = f"tls-{uuid.uuid4().hex}"
     admin = AdminClient({"bootstrap.servers": penstock_cluster.bootstrap_servers})
     admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(30)

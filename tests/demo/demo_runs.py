@@ -1,4 +1,4 @@
-"""The application over a few days of the scenario, in milliseconds: what several tests look at."""
+"""The application over a few days of the scenario, in milliseconds, for several tests."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def logs_of(records: Iterable[Record]) -> dict[str, list[LogRecord]]:
 
 
 def results_of(records: Iterable[Record], partitions: int) -> dict[str, list[LogRecord]]:
-    """What the application writes, by topic."""
+    """The records that the application writes, by topic."""
     app = build(TOPICS)
     test = TopologyTest(app, partitions=partitions)
     inputs = {topic: test.input(topic) for topic in TOPICS.inputs}

@@ -1,4 +1,4 @@
-"""What the application finds in the hard input is what pandas finds, without a broker and without Spark."""
+"""The application and pandas get the same results from the hard input, without a broker and without Spark."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_the_application_agrees_with_pandas(topic: str, found: dict, expected: E
 
 @pytest.fixture(scope="module", params=["lost", "twice"])
 def damaged(request: pytest.FixtureRequest, scenario: Scenario) -> dict[str, list[LogRecord]]:
-    """The results where a report that nothing follows is lost, or counted a second time."""
+    """The results if the only report of a flight is lost, or counted a second time."""
     records = [record for record in scenario.records if record.topic == TOPICS.flights]
     times = Counter(record.key for record in records)
     alone = next(record for record in records if times[record.key] == 1)
@@ -60,7 +60,7 @@ def damaged(request: pytest.FixtureRequest, scenario: Scenario) -> dict[str, lis
 def test_a_record_that_is_lost_or_counted_twice_is_found(
     topic: str, damaged: dict[str, list[LogRecord]], expected: Expected
 ) -> None:
-    """So equality says that each counts once, in every result."""
+    """A result that is equal therefore counts each record once."""
     read = hours_of if topic == TOPICS.hours else table_of
     assert compare(topic, read(damaged[topic]), expected.results[topic]).differences
 
@@ -81,7 +81,7 @@ def test_the_same_seed_gives_the_same_input(frames: Frames, scenario: Scenario) 
 
 
 def test_an_airlines_reports_are_in_one_partition(scenario: Scenario) -> None:
-    """What is late for an hour would depend on how partitions are read otherwise."""
+    """Otherwise the order in which partitions are read would decide which reports are late for an hour."""
     flights = [record for record in scenario.records if record.topic == TOPICS.flights]
     places = {(record.key[:2], record.partition) for record in flights}
     assert len(places) == len({airline for airline, _ in places}) > 10

@@ -1,4 +1,4 @@
-"""When kills are due."""
+"""The times of kills."""
 
 from __future__ import annotations
 

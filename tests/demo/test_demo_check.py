@@ -1,4 +1,4 @@
-"""The comparison itself: it must see every kind of difference."""
+"""The comparison itself: it must find every kind of difference."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def report(key: str, minute: int, **fields: object) -> Record:
 
 
 def test_pandas_goes_by_the_rules() -> None:
-    """Those that its answer stands on: which record of a table counts, and which is late for its hour."""
+    """The result depends on two rules: which record of a table counts, and which is late for its hour."""
     grace = 6 * 60
     records = [
         Record(TOPICS.airlines, 0, b"B6", b'{"name": "JetBlue"}', 0),
@@ -79,7 +79,7 @@ def test_pandas_goes_by_the_rules() -> None:
         report("b", 60 + grace - 1),
         report("c", 20),  # just in time
         report("d", 60 + grace),  # closes the first hour
-        report("e", 30),  # too late for it, but known
+        report("e", 30),  # too late for it, but in the other results
         report("a", 10, dep_delay=None, tailnum=None),  # too late, and cancelled now
         Record(TOPICS.flights, 0, b"d", None, 0),
     ]

@@ -1,4 +1,4 @@
-"""What the demo asks of a cluster and tells it, with a real node and without Spark."""
+"""The demo's requests to a cluster, with a real node and without Spark."""
 
 from __future__ import annotations
 

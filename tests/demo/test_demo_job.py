@@ -1,4 +1,4 @@
-"""The whole demo on some real days: a real node and a real Spark, which is killed on the way.
+"""The whole demo on some real days: a real node and a real Spark, which is killed during the run.
 
 The long run kills the node as well.
 """

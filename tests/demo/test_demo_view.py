@@ -1,4 +1,4 @@
-"""What the demo shows: on a terminal, in a pipe, and as a picture."""
+"""The output of the demo: on a terminal, in a pipe, and as a picture."""
 
 from __future__ import annotations
 

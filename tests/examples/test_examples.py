@@ -1,4 +1,4 @@
-"""The examples do what their first lines say; each in milliseconds, without a broker."""
+"""The examples do what their first lines say; each runs in milliseconds, without a broker."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NOON = 1_772_366_400_000  # 2026-03-01T12:00:00Z
 
 
 def example(name: str) -> App:
-    """As ``penstock streams run`` finds it."""
+    """The application as ``penstock streams run`` loads it."""
     app, _ = load_app(EXAMPLES / f"{name}.py")
     return app
 
@@ -73,7 +73,7 @@ def test_fraud_by_probing() -> None:
     payments = test.input("payments")
     for second in (0, 20, 40, 60, 110, 120):
         payments.pipe("c1", {"amount": 1, "country": "FR"}, timestamp=NOON + second * SECOND)
-    for minute in range(0, 18, 3):  # as many, never two within a minute
+    for minute in range(0, 18, 3):  # as many payments, but never two within a minute
         payments.pipe("c2", {"amount": 1, "country": "FR"}, timestamp=NOON + minute * MINUTE)
     assert test.output("alerts").read_values() == [("c1", {"alert": "probing", "payments": 5})]
 

@@ -1,8 +1,9 @@
-"""What a node must do, in a few hundred lines: logs as lists, transactions as a table.
+"""The behaviour required of a node, in a few hundred lines: logs as lists, transactions as a table.
 
-The model says of each request which errors may come back and, where it is accepted, what the logs hold then:
-every offset of every record and marker. It is Kafka's behaviour: `test_node_model_kafka.py` runs the same
-machine against Apache Kafka. Producer epochs are learnt from the answers, not predicted.
+For each request the model gives the errors that the node may return and, if the request is accepted, the
+contents of the logs afterwards: every offset of every record and marker. The behaviour is Kafka's:
+`test_node_model_kafka.py` runs the same machine against Apache Kafka. Producer epochs are taken from the
+responses, not predicted.
 """
 
 import time
@@ -31,7 +32,7 @@ OTHER_GENERATION: Errors = frozenset({ErrorCode.ILLEGAL_GENERATION})
 UNKNOWN: Errors = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
 
 NOBODY: Member = ("", -1)
-BATCHES_REMEMBERED = 5  # how far back a partition knows a producer's batches again
+BATCHES_REMEMBERED = 5  # newest batches of a producer in which a partition finds duplicates
 
 
 @dataclass
@@ -48,7 +49,7 @@ class Entry:
 
 @dataclass
 class Batch:
-    """What was or is to be produced: records of one producer, under consecutive sequences."""
+    """Records of one producer under consecutive sequence numbers, written or still to be written."""
 
     records: list[tuple[bytes | None, bytes | None]]
     producer_id: int = -1
@@ -75,15 +76,15 @@ class Batch:
 
 @dataclass
 class KnownProducer:
-    """What a partition remembers of a producer; batches as (first sequence, last sequence, base offset)."""
+    """A partition's state of a producer; batches are (first sequence, last sequence, base offset)."""
 
     epoch: int
     batches: deque[tuple[int, int, int]] = field(default_factory=lambda: deque(maxlen=BATCHES_REMEMBERED))
-    certain: int = 0  # how many of the newest batches it knows for sure: a restart keeps one of each producer
+    certain: int = 0  # newest batches the node surely remembers: a restart keeps one per producer
     transaction_start: int | None = None
 
     def find(self, batch: Batch) -> int | None:
-        """Base offset of a batch that it holds already."""
+        """The base offset of the batch if the partition holds it already."""
         if batch.epoch != self.epoch:
             return None
         for first, last, offset in self.batches:
@@ -97,7 +98,7 @@ class KnownProducer:
 
 @dataclass
 class PartitionModel:
-    """A log: the index in `entries` is the offset."""
+    """The log of one partition: the index in `entries` is the offset."""
 
     compacted: bool = False
     entries: list[Entry] = field(default_factory=list)
@@ -118,11 +119,11 @@ class PartitionModel:
         return max(self.first_unstable_offset, self.log_start_offset)
 
     def stable_offsets(self) -> range:
-        """What may be told as last stable offset: Apache Kafka's lags behind a start that overtakes it."""
+        """The last stable offsets a node may report: Apache Kafka's may lag behind the log start."""
         return range(self.first_unstable_offset, self.last_stable_offset + 1)
 
     def is_open(self, producer_id: int, epoch: int) -> bool:
-        """Whether this producer has written to it in the transaction under way."""
+        """Return whether this producer has written to the partition in its open transaction."""
         known = self.producers.get(producer_id)
         return known is not None and known.epoch == epoch and known.transaction_start is not None
 
@@ -138,7 +139,7 @@ class PartitionModel:
         return OK if batch.base_sequence == expected else NOT_IN_SEQUENCE
 
     def append(self, batch: Batch) -> int:
-        """The base offset."""
+        """Append the batch and return its base offset."""
         base = self.end
         for key, value in batch.records:
             self.entries.append(Entry(key, value, batch.producer_id, batch.transactional))
@@ -153,7 +154,7 @@ class PartitionModel:
         return base
 
     def end_transaction(self, producer_id: int, epoch: int, *, commit: bool) -> None:
-        """A marker: it has an offset of its own and decides over what the transaction wrote here."""
+        """Append a marker, which takes one offset, and commit or abort the transaction's records here."""
         known = self.producers.get(producer_id)
         if known is not None and known.transaction_start is not None:
             for entry in self.entries[known.transaction_start :]:
@@ -165,12 +166,12 @@ class PartitionModel:
         self.entries.append(Entry(None, None, producer_id, is_marker=True))
 
     def repeat_marker(self) -> None:
-        """The last marker once more: it was in the log, and the coordinator's record of that was not."""
+        """Append the last marker again: the coordinator died after writing it and before recording that."""
         assert self.entries[-1].is_marker
         self.entries.append(replace(self.entries[-1]))
 
     def visible(self, offset: int, *, committed: bool) -> Iterator[Read]:
-        """What a reader gets from an offset on."""
+        """The records that a reader gets from an offset on."""
         end = self.last_stable_offset if committed else self.end
         for at in range(max(offset, self.log_start_offset), end):
             entry = self.entries[at]
@@ -192,13 +193,13 @@ class State(Enum):
 
 @dataclass
 class TransactionModel:
-    """What the coordinator knows of a transactional id."""
+    """The coordinator's state of one transactional id."""
 
     producer_id: int
     epoch: int
-    last_epoch: int = -1  # who still has it may ask for the current one; a restart forgets it
+    last_epoch: int = -1  # a producer with this epoch may request the current one; a restart forgets it
     state: State = State.EMPTY
-    ended_with_bump: bool = False  # as all but a client of version 1 end a transaction
+    ended_with_bump: bool = False  # every end bumps the epoch, except one by a client of version 1
     partitions: set[Partition] = field(default_factory=set)
     groups: set[str] = field(default_factory=set)
 
@@ -208,7 +209,7 @@ class TransactionModel:
         return OK if epoch == self.epoch else FENCED
 
     def end_in_version_1(self, producer_id: int, epoch: int, *, commit: bool) -> tuple[Errors, bool]:
-        """The errors, and whether a transaction ends now."""
+        """Return the errors, and whether a transaction ends now."""
         errors = self.check_producer(producer_id, epoch)
         if errors != OK:
             return errors, False
@@ -218,9 +219,10 @@ class TransactionModel:
         return (OK if self.state is repeated else NO_TRANSACTION), False
 
     def end_in_version_2(self, producer_id: int, epoch: int, *, commit: bool) -> tuple[Errors, bool]:
-        """As above. The epoch tells a repeated request (one behind) from the end of the next transaction.
+        """Return the errors, and whether a transaction ends now.
 
-        Where the last end bumped no epoch, the one behind is of somebody who was replaced. Apache Kafka takes
+        The epoch of a repeated request is one behind, unlike that of the next transaction's end. If the last
+        end did not bump the epoch, a request with that epoch comes from a fenced producer. Apache Kafka takes
         that for a repeated request, too.
         """
         if producer_id != self.producer_id:
@@ -239,7 +241,7 @@ class TransactionModel:
 
 @dataclass
 class GroupModel:
-    """Offsets of a group; the later commit in the log wins, whenever its transaction ends."""
+    """The committed offsets of a group; the later commit in the log wins, whenever its transaction ends."""
 
     committed: dict[Partition, tuple[int, int]] = field(default_factory=dict)  # (position, offset)
     pending: dict[int, dict[Partition, tuple[int, int]]] = field(default_factory=dict)  # by producer id
@@ -248,7 +250,7 @@ class GroupModel:
     generation: int = 0
 
     def identity(self, choice: int) -> Member:
-        """As whom to commit: as nobody, as the member, as it was a generation ago, as one that left."""
+        """Choose an identity to commit as: none, the member, the member a generation ago, or a former one."""
         known = [member for member in (self.member, self.former) if member is not None]
         if self.member is not None:
             known.append((self.member[0], self.generation - 1))
@@ -273,7 +275,7 @@ class GroupModel:
 
 
 class BrokerModel:
-    """The whole node."""
+    """The model of a whole node."""
 
     def __init__(self) -> None:
         self.partitions: dict[Partition, PartitionModel] = {}
@@ -282,7 +284,7 @@ class BrokerModel:
         self._position = 0
 
     def next_position(self) -> int:
-        """Where in the groups' log the next commit stands, compared to others."""
+        """The position in the groups' log of the next commit, to order commits."""
         self._position += 1
         return self._position
 
@@ -313,9 +315,9 @@ class BrokerModel:
     def check_produce(
         self, partition: Partition, batch: Batch, transactional_id: str | None, *, is_version_2: bool
     ) -> tuple[Errors, int | None]:
-        """The errors a batch may meet, and the offset of the earlier batch if it is a duplicate of one.
+        """Return the errors a batch may meet, and the offset of the batch that it is a duplicate of, if any.
 
-        In version 2 this adds the partition to the transaction, whether or not the batch is taken then.
+        In version 2 this adds the partition to the transaction, whether or not the batch is then accepted.
         """
         log = self.partitions.get(partition)
         if log is None:
@@ -339,7 +341,7 @@ class BrokerModel:
         return log.check_sequence(batch, is_version_2=is_version_2 and batch.transactional), None
 
     def end_transaction(self, transactional_id: str, *, commit: bool, epoch: int) -> None:
-        """Markers, with `epoch`, wherever the transaction has been."""
+        """Write markers with `epoch` to every partition of the transaction."""
         transaction = self.transactions[transactional_id]
         if transaction.state is State.ONGOING:
             for partition in transaction.partitions:
@@ -353,7 +355,7 @@ class BrokerModel:
         transaction.groups.clear()
 
     def fence(self, transactional_id: str) -> None:
-        """Abort what is under way, under an epoch that its producer does not have."""
+        """Abort the open transaction, under an epoch that its producer does not have."""
         transaction = self.transactions[transactional_id]
         if transaction.state is State.ONGOING:
             transaction.last_epoch = transaction.epoch
@@ -361,7 +363,7 @@ class BrokerModel:
             transaction.epoch += 1
 
     def bump_epoch(self, transactional_id: str, producer_id: int, epoch: int) -> Errors:
-        """A producer asks to go on under a new epoch: what is under way is aborted, whoever it is."""
+        """Bump the epoch at a producer's request, and abort the open transaction even if it is fenced."""
         transaction = self.transactions[transactional_id]
         if producer_id != transaction.producer_id:
             return FENCED
@@ -372,7 +374,7 @@ class BrokerModel:
         return OK
 
     def init_producer(self, transactional_id: str, producer_id: int, epoch: int) -> None:
-        """A producer takes over a transactional id: whatever was under way is aborted."""
+        """Register a producer for a transactional id and abort any open transaction."""
         if transactional_id in self.transactions:
             self.fence(transactional_id)
         self.transactions[transactional_id] = TransactionModel(producer_id, epoch)

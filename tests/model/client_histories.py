@@ -1,7 +1,7 @@
-"""Real clients at work at once, and what they were told: a history for `history_checker`.
+"""Real clients that work concurrently, and the responses they get: a history for `history_checker`.
 
 Writers send numbered values to `in`; transformers move each value from `in` to `out` in transactions that
-commit the offsets they read, aborting now and then; readers poll both in `read_committed`.
+commit the offsets they read, and abort some of them; readers poll both topics in `read_committed`.
 """
 
 import itertools
@@ -18,9 +18,9 @@ from node_client import LATEST, NodeClient
 INPUT, OUTPUT = "in", "out"
 PARTITIONS = 2
 GROUP = "transformers"
-# librdkafka tells of these, looks for the coordinator, and leaves the next attempt to its user.
+# librdkafka reports these, looks up the coordinator, and leaves the next attempt to the application.
 MOVED = (KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_NOT_AVAILABLE)
-# What is asked while nodes hang one after the other may outlast its timeout, and can be asked again.
+# A request that is made while one node after another hangs may time out; it can be repeated.
 UNANSWERED = (KafkaError._TIMED_OUT,)
 DISCONNECTED = (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN)
 ABORTS = 0.15
@@ -30,7 +30,7 @@ CLIENT = {
     "reconnect.backoff.max.ms": 100,
     "retry.backoff.ms": 20,
     "socket.timeout.ms": 10_000,
-    # librdkafka 2.16 loses its transaction coordinator when it starts over from the bootstrap servers
+    # librdkafka 2.16 loses its transaction coordinator when it returns to the bootstrap servers
     "metadata.recovery.strategy": "none",
     "log_level": 0,
 }
@@ -53,7 +53,7 @@ class History:
 
 
 class Worker(threading.Thread):
-    """One process of the history: `step` again and again until told to stop."""
+    """One process of the history: it calls `step` repeatedly until it is stopped."""
 
     def __init__(self, bootstrap_servers: str, history: History, seed: int) -> None:
         self.process = history.new_process()
@@ -88,7 +88,7 @@ class Worker(threading.Thread):
 
 
 class Writer(Worker):
-    """Sends a few values at a time and waits for their acknowledgements."""
+    """A worker that sends a few values at a time and waits for their acknowledgements."""
 
     def __init__(self, bootstrap_servers: str, history: History, seed: int) -> None:
         super().__init__(bootstrap_servers, history, seed)
@@ -110,7 +110,7 @@ class Writer(Worker):
 
 
 class Reader(Worker):
-    """Polls both topics from their start on."""
+    """A worker that polls both topics from their start on."""
 
     def __init__(self, bootstrap_servers: str, history: History, seed: int) -> None:
         super().__init__(bootstrap_servers, history, seed)
@@ -127,7 +127,7 @@ class Reader(Worker):
 
 
 class Transformer(Worker):
-    """Moves one partition's values to `out`: reads, writes and offsets in one transaction."""
+    """A worker that moves one partition's values to `out`: reads, writes and offsets in one transaction."""
 
     def __init__(self, bootstrap_servers: str, history: History, seed: int, partition: int) -> None:
         super().__init__(bootstrap_servers, history, seed)
@@ -137,12 +137,12 @@ class Transformer(Worker):
         self._start()
 
     def _start(self) -> None:
-        """A new instance, which fences what the last one left and goes on where the group is."""
+        """Start a new instance, which fences the previous one and continues from the group's offsets."""
         settings = {
             "transactional.id": f"transformer-{self._input[1]}",
             "linger.ms": 1,
-            # librdkafka 2.16 waits for a group coordinator that was gone for a while until something happens
-            # to one of its connections, were it only that it is idle.
+            # librdkafka 2.16, after a group coordinator was away for a while, waits until something happens
+            # to one of its connections, such as the idle timeout.
             "connections.max.idle.ms": 3_000,
         }
         self._producer = Producer({**self.config, **settings})
@@ -151,7 +151,7 @@ class Transformer(Worker):
         self._rewind()
 
     def _rewind(self) -> None:
-        """To the committed offset."""
+        """Seek to the committed offset."""
         wanted = [TopicPartition(*self._input)]
         (committed,) = persist(lambda: self._consumer.committed(wanted, timeout=30))
         self._consumer.assign([TopicPartition(*self._input, offset=max(committed.offset, 0))])
@@ -197,7 +197,7 @@ class Transformer(Worker):
             return Outcome.UNKNOWN if asked_to_commit else Outcome.FAILED
 
     def leave(self) -> None:
-        """Go on until nothing is left to move."""
+        """Continue until nothing is left to move."""
         deadline = time.monotonic() + DRAIN_S
         idle = 0
         while idle < 5:
@@ -216,7 +216,7 @@ def produce(
     sends: list[Send],
     failures: list[KafkaError],
 ) -> None:
-    """Send a value to some partition; `sends` has it at once, and with its offset once that is known."""
+    """Send a value to a random partition; `sends` gets it at once, and its offset once that is known."""
     partition = (topic, dice.randrange(PARTITIONS))
     index = len(sends)
     sends.append(Send(partition, value))
@@ -232,7 +232,7 @@ def produce(
 
 
 def persist(attempt):
-    """Call until it fails for good: retriable errors only say that it isn't known yet."""
+    """Call until it succeeds or fails for good: a retriable error only says that the outcome is unknown."""
     deadline = time.monotonic() + DRAIN_S
     while True:
         try:
@@ -258,7 +258,7 @@ def consumer_of(config: dict[str, object], group: str) -> Consumer:
 
 
 def polls_of(messages: list[Message], *, sought: bool = False) -> Iterator[Poll]:
-    """By partition; errors other than broken connections are raised."""
+    """Group messages into one poll per partition; raise errors other than broken connections."""
     records: dict[Partition, list[tuple[int, str]]] = {}
     for message in messages:
         if (error := message.error()) is not None:
@@ -276,7 +276,7 @@ def all_partitions() -> list[Partition]:
 
 
 def read_everything(client: NodeClient, history: History) -> None:
-    """The last operation: all partitions, once no transaction is open any more."""
+    """Add the last operation: a read of all partitions, once no transaction is open any more."""
     polls = []
     deadline = time.monotonic() + DRAIN_S
     for partition in all_partitions():

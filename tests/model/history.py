@@ -1,7 +1,7 @@
-"""A history: what concurrent clients asked for and what they were told, for `history_checker` to judge.
+"""A history: the requests of concurrent clients and the responses to them, for `history_checker` to judge.
 
-Every value is sent once only, so that a value names its send. An operation is one transaction, or sends and
-polls without one.
+Every value is sent only once, so that a value identifies its send. An operation is one transaction, or sends
+and polls without one.
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ Partition = tuple[str, int]
 
 class Outcome(Enum):
     OK = "ok"
-    FAILED = "failed"  # surely without effect: aborted, or commit was never asked for
+    FAILED = "failed"  # surely without effect: aborted, or its commit was never requested
     UNKNOWN = "unknown"
 
 
@@ -27,16 +27,16 @@ class Send:
 
 @dataclass(frozen=True)
 class Poll:
-    """What one poll of one partition returned, in order."""
+    """The records that one poll of one partition returned, in order."""
 
     partition: Partition
     records: tuple[tuple[int, str], ...]  # (offset, value)
-    sought: bool = False  # it does not go on where this process's last poll ended
+    sought: bool = False  # this poll does not continue where the process's last one ended
 
 
 @dataclass(frozen=True)
 class Operation:
-    """What one process did, one after another; transactional ones have all sends take effect, or none."""
+    """The steps of one process, in order; of a transactional operation all sends take effect, or none."""
 
     process: int
     steps: tuple[Send | Poll, ...]

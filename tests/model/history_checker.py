@@ -1,21 +1,21 @@
 """Anomalies in a history, by the names and the reasoning of Jepsen's Kafka workload.
 
-A log's order is told by offsets, so no search is needed: offsets of acknowledged sends and of polls give each
-partition's order, and what contradicts it or itself is an anomaly.
+Offsets give a log's order, so no search is needed: offsets of acknowledged sends and of polls give each
+partition's order, and a contradiction to that order, or within it, is an anomaly.
 
 - offset divergence: one offset, two values;
-- duplicate: one value at two places;
-- lost write: acknowledged, readers got beyond it, none saw it;
-- unseen: acknowledged, and no reader came that far (in a history that ends by reading all, lost as well);
-- aborted read: a poll returned what surely was not committed;
-- reordering: a poll goes back, or sends of one process to one partition are numbered against their order;
-- internal gap: a poll, or the next of the same process, skips a value that others saw there;
-- torn transaction: readers saw one part of it and got beyond the place of another that none saw;
+- duplicate: one value at two offsets or in two partitions;
+- lost write: acknowledged, readers got beyond it, and none read it;
+- unseen: acknowledged, and no reader got that far (in a history that ends by reading all, lost as well);
+- aborted read: a poll returned a value that surely was not committed;
+- reordering: a poll goes back, or sends of one process to one partition have offsets against their order;
+- internal gap: a poll, or the next of the same process, skips a value that others read there;
+- torn transaction: readers read one part of it and got beyond the offset of another part that none read;
 - cycle: transactions that read from each other in a circle.
 
-Circles that need write-write edges are reported apart, as information: Kafka writes a transaction's records
-when they come, so two that overlap may stand in opposite orders in two partitions. For the same reason one
-partition may show a transaction before another does: torn is only what stays so.
+Cycles that need write-write edges are reported apart, as information: Kafka writes a transaction's records
+when they arrive, so two that overlap may stand in opposite orders in two partitions. For the same reason one
+partition may show a transaction before another does: a transaction is torn only if that remains so.
 """
 
 from bisect import bisect_left, bisect_right
@@ -31,7 +31,7 @@ Edges = Mapping[int, set[int]]
 
 @dataclass
 class Report:
-    """What was found, each a line that names partition, offset and value."""
+    """The anomalies found; each is a line that names partition, offset and value."""
 
     offset_divergence: list[str] = field(default_factory=list)
     duplicates: list[str] = field(default_factory=list)

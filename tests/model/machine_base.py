@@ -1,4 +1,4 @@
-"""What all rules of the state machine share: what clients believe, how things are chosen, and the faults."""
+"""The base of the state machine's rules: the clients' beliefs, the choice of values, and the faults."""
 
 import itertools
 import random
@@ -27,12 +27,12 @@ from penstock.protocol.errors import ErrorCode
 
 GROUPS = 2
 KEYS = 4
-INDEX = st.integers(0, 59)  # chooses among few things, by remainder
+INDEX = st.integers(0, 59)  # an index into a short list, taken modulo its length
 TIMEOUT_MS = 200
 REST_S = 1.2  # nodes look every second for logs to clean
-WAIT_MS = 60_000  # longer than an example takes: who is answered was woken
+WAIT_MS = 60_000  # longer than an example takes: a fetch that is answered was woken
 READ_BYTES = st.sampled_from([1, 300, 1 << 20])
-# One segment; a segment a batch, or nearly; an index entry a batch, and few segments.
+# The default; a segment per batch, or nearly; an index entry per batch, and few segments.
 LAYOUTS: list[dict[str, str]] = [{}, {"segment.ms": "1"}, {"segment.ms": "20", "index.interval.bytes": "1"}]
 COMPACTED = {
     "cleanup.policy": "compact",
@@ -43,7 +43,7 @@ COMPACTED = {
 
 
 class Node(Protocol):
-    """What the machine needs of a node in a process of its own."""
+    """The operations that the machine needs of a node, which runs in a process of its own."""
 
     @property
     def bootstrap_servers(self) -> str: ...
@@ -54,7 +54,7 @@ class Node(Protocol):
 
 @dataclass(eq=False)
 class Producer:
-    """What one producer believes. Two share a transactional id: whoever came last fences the other."""
+    """The beliefs of one producer. Two share a transactional id: the later one fences the other."""
 
     transactional_id: str | None
     version: int = 2  # of transactions
@@ -75,7 +75,7 @@ class Producer:
 
 @dataclass(eq=False)
 class Waiting:
-    """A fetch that was not answered yet."""
+    """A fetch that has not been answered yet."""
 
     wire: Wire
     partition: Partition
@@ -84,7 +84,7 @@ class Waiting:
 
 
 class MachineBase(RuleBasedStateMachine):
-    """Subclasses name the node and a client to it, which all examples share; each has topics of its own."""
+    """The base of the machine. Subclasses set the node and a client; each example uses its own topics."""
 
     node: ClassVar[Node]
     client: ClassVar[NodeClient]
@@ -124,18 +124,18 @@ class MachineBase(RuleBasedStateMachine):
             self.model.partitions[name, index] = PartitionModel(compacted=compacted)
 
     def send_away(self, chosen: Callable[["Waiting"], bool] = lambda _: True) -> None:
-        """Forget fetches that wait for what will not be there."""
+        """Forget waiting fetches of records that will not be written."""
         for waiting in [waiting for waiting in self.waiting if chosen(waiting)]:
             waiting.wire.socket.close()
             self.waiting.remove(waiting)
 
     def expect(self, error: ErrorCode, expected: Errors) -> bool:
-        """Whether the request was accepted."""
+        """Check that the error is an expected one, and return whether the request was accepted."""
         assert error in expected, f"{error.name}, expected {sorted(code.name for code in expected)}"
         return error == ErrorCode.NONE
 
     def check_committed(self, partition: Partition) -> None:
-        """That readers of what is committed see what they should."""
+        """Check that `read_committed` readers get the records they should."""
         raise NotImplementedError
 
     # -- choosing ------------------------------------------------------------------------------------
@@ -153,7 +153,7 @@ class MachineBase(RuleBasedStateMachine):
         return f"{self.name}-g{index % GROUPS}"
 
     def records(self, partition: Partition, count: int, key: int) -> list[tuple[bytes | None, bytes | None]]:
-        """New values; on compacted topics with keys, and tombstones among them."""
+        """Create records with new values; on compacted topics with keys, and some of them tombstones."""
         numbers = list(itertools.islice(self.values, count))
         if not self.model.partitions[partition].compacted:
             return [(None, b"%d" % number) for number in numbers]
@@ -170,10 +170,10 @@ class MachineBase(RuleBasedStateMachine):
         self.next_fault = kind
 
     def under_fault(self, *, repeatable: bool = True) -> None:
-        """The request that comes next may meet the fault that was planned.
+        """Let the planned fault, if any, strike the next request.
 
-        A cut leaves the first request on its way while the second is sent: for those that are not proof
-        against that, it waits for another.
+        If the connection is cut, the first attempt may still be on its way while the second is sent. For a
+        request that is not `repeatable` a cut waits for a later request.
         """
         if self.next_fault == "kill":
             self.client.fault = self.kill

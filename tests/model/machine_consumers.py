@@ -54,7 +54,7 @@ class ConsumerRules(MachineBase):
 
     @rule(group=INDEX, rejoin=st.booleans())
     def join(self, group: int, rejoin: bool) -> None:
-        """A member of its own: the one before it leaves, and is no member any more."""
+        """Join as a member of its own: the previous one leaves and is no longer a member."""
         name = self.group(group)
         model = self.model.groups[name]
         if model.member is not None and not rejoin:
@@ -130,7 +130,7 @@ class ConsumerRules(MachineBase):
     @precondition(lambda self: len(self.waiting) < 2)
     @rule(at=INDEX, committed=st.booleans())
     def wait_for_more(self, at: int, committed: bool) -> None:
-        """A fetch at the end of what its reader may see, left waiting."""
+        """Send a fetch from the end of what its reader may read, and leave it waiting."""
         partition = self.partition(at)
         log = self.model.partitions[partition]
         offset = log.last_stable_offset if committed else log.end
@@ -143,7 +143,7 @@ class ConsumerRules(MachineBase):
 
     @invariant()
     def those_who_wait_are_served(self) -> None:
-        """As soon as there is more, and never with less than a record."""
+        """Check that waiting fetches are answered once there is more, and with at least one record."""
         type(self).steps += 1
         for waiting in list(self.waiting):
             log = self.model.partitions[waiting.partition]
@@ -154,7 +154,7 @@ class ConsumerRules(MachineBase):
                 assert data.error_code == ErrorCode.NONE, ErrorCode(data.error_code).name
                 assert data.records, f"{waiting.partition}: woken at {waiting.offset} for nothing"
 
-    # -- what takes away -----------------------------------------------------------------------------
+    # -- deletion ------------------------------------------------------------------------------------
 
     @rule(at=INDEX, offset=st.integers(0, 1 << 16))
     def delete_records(self, at: int, offset: int) -> None:
@@ -170,12 +170,12 @@ class ConsumerRules(MachineBase):
         else:
             assert error == ErrorCode.NONE, error.name
             log.log_start_offset = max(log.log_start_offset, offset)
-            self.send_away(lambda waiting: waiting.partition == partition)  # they may have been told
+            self.send_away(lambda waiting: waiting.partition == partition)  # may be answered already
             assert low_watermark == log.log_start_offset
 
 
 def check_compacted(found: list[Read], expected: list[Read], committed: list[Read]) -> None:
-    """What is there was written there, in order, and no key lacks its last committed value."""
+    """Check that all records were written in this order and that no key lacks its last committed value."""
     assert set(found) <= set(expected)
     assert found == sorted(found), "in the order of offsets"
     last = {key: (offset, key, value) for offset, key, value in committed}

@@ -12,7 +12,7 @@ from penstock.protocol.errors import ErrorCode
 
 
 class ProducerRules(MachineBase):
-    """Producers of every kind."""
+    """Rules for producers of every kind."""
 
     # -- producing -----------------------------------------------------------------------------------
     def start_producer(self, producer: Producer, *, timeout_ms: int = 600_000) -> None:
@@ -34,7 +34,7 @@ class ProducerRules(MachineBase):
         producer.sent.clear()
 
     def find_repeated_markers(self, partitions: list[Partition], faults: int) -> None:
-        """A coordinator that was killed before it noted that all markers are written writes them again."""
+        """Repeat markers in the model if a coordinator that died before it recorded them wrote them again."""
         if self.client.faults_met > faults:
             for partition in partitions:
                 log = self.model.partitions[partition]
@@ -51,14 +51,14 @@ class ProducerRules(MachineBase):
         error, base_offset = self.client.produce({partition: batch.encode()}, None, 12)[partition]
         assert error == ErrorCode.NONE, error.name
         if self.client.faults_met > faults and base_offset == log.end + count:
-            log.append(batch)  # both attempts were written: nothing tells a plain producer's apart
+            log.append(batch)  # without idempotence, both attempts were written
         assert log.append(batch) == base_offset
 
     @rule(who=INDEX, at=INDEX, other=INDEX, count=st.integers(1, 3), key=INDEX)
     def produce(self, who: int, at: int, other: int, count: int, key: int) -> None:
-        """The next batch in sequence, on one partition or two at once.
+        """Send the next batch in sequence, to one partition or two at once.
 
-        Producers of version 1 add the partitions to their transaction before, or forget to.
+        Producers of version 1 add the partitions to their transaction first, or forget to.
         """
         producer = self.producers[who % len(self.producers)]
         if producer.version == 1 and key % 4:
@@ -81,7 +81,7 @@ class ProducerRules(MachineBase):
 
     @rule(who=INDEX, at=INDEX, counts=st.lists(st.integers(1, 3), min_size=2, max_size=5), key=INDEX)
     def produce_in_flight(self, who: int, at: int, counts: list[int], key: int) -> None:
-        """Several batches on their way at once: none overtakes another, none comes twice."""
+        """Send several batches without waiting in between: each is written once, in order."""
         producer = self.producers[who % len(self.producers)]
         partition = self.partition(at)
         batches: list[Batch] = []
@@ -126,7 +126,7 @@ class ProducerRules(MachineBase):
 
     @rule(who=INDEX, at=INDEX, back=st.integers(0, 6))
     def produce_again(self, who: int, at: int, back: int) -> None:
-        """A batch that was acknowledged before, as when the acknowledgement got lost."""
+        """Send an acknowledged batch again, as a producer does that lost the acknowledgement."""
         producer = self.producers[who % len(self.producers)]
         partition = self.partition(at)
         if sent := producer.sent.get(partition):
@@ -134,7 +134,7 @@ class ProducerRules(MachineBase):
 
     @rule(who=INDEX, at=INDEX, gap=st.integers(1, 3))
     def produce_out_of_order(self, who: int, at: int, gap: int) -> None:
-        """A batch after one that never came."""
+        """Send a batch after another one that was never sent."""
         producer = self.producers[who % len(self.producers)]
         partition = self.partition(at)
         known = self.model.partitions[partition].producers.get(producer.producer_id)
@@ -147,15 +147,15 @@ class ProducerRules(MachineBase):
 
     @rule(who=INDEX)
     def start_again(self, who: int) -> None:
-        """A new instance of a producer: what the old one had under way is aborted."""
+        """Start a new instance of a producer: the old one's open transaction is aborted."""
         self.under_fault(repeatable=False)
         self.start_producer(self.producers[who % len(self.producers)])
 
     @rule(who=INDEX)
     def bump_epoch(self, who: int) -> None:
-        """A producer that goes on after an error (KIP-360).
+        """Bump the epoch, as a producer does to continue after an error (KIP-360).
 
-        One that is fenced is refused, but only after what it found under way was aborted, as in Kafka.
+        A fenced producer is refused, but only after the open transaction was aborted, as in Kafka.
         """
         producer, tid = self.transactional(who)
         transaction = self.model.transactions[tid]
@@ -190,9 +190,9 @@ class ProducerRules(MachineBase):
 
     @rule(who=INDEX)
     def end_again(self, who: int) -> None:
-        """The EndTxn that was answered before comes once more.
+        """Repeat an EndTxn that was answered before.
 
-        It must not touch a later transaction. In version 1 it does, which is why KIP-890 came about.
+        It must not affect a later transaction. In version 1 it does, which is why KIP-890 was made.
         """
         producer, tid = self.transactional(who)
         if producer.ended is not None:
@@ -233,7 +233,7 @@ class ProducerRules(MachineBase):
     @precondition(lambda self: self.faults_left > 0)
     @rule(at=INDEX, version=st.sampled_from([2, 1]))
     def abandon(self, at: int, version: int) -> None:
-        """A transaction that nobody ends is aborted by its coordinator, and its producer fenced."""
+        """Leave a transaction open until its coordinator aborts it and fences its producer."""
         self.faults_left -= 1
         partition = self.partition(at)
         tid = f"{self.name}-z"

@@ -15,7 +15,7 @@ ABORT = b"\x00\x00\x00\x00"  # key of a marker: version 0, type 0 (1 commits)
 def read(
     client: NodeClient, partition: Partition, offset: int, *, committed: bool, max_bytes: int
 ) -> tuple[list[Record], FetchResponse.PartitionData]:
-    """All records from an offset to the end of what this reader may see, and the last response."""
+    """All records from an offset to the last one that this reader may read, and the last response."""
     found: list[Record] = []
     while True:
         data = client.fetch(partition, offset, committed=committed, max_bytes=max_bytes)
@@ -35,14 +35,14 @@ def read(
 
 
 def aborted_of(data: FetchResponse.PartitionData) -> list[tuple[int, int]]:
-    """(first offset, producer id) of the aborted transactions in the response, by offset."""
+    """The (first offset, producer id) of each aborted transaction in the response, by offset."""
     return sorted((t.first_offset, t.producer_id) for t in data.aborted_transactions or [])
 
 
 def delivered(
     data: bytes, aborted: list[tuple[int, int]]
 ) -> Iterator[tuple[batches.BatchHeader, list[Record]]]:
-    """Each whole batch with the records that the application gets: none of markers and aborted ones."""
+    """Each whole batch with the records that the application gets: no markers and no aborted records."""
     dropping: set[int] = set()
     for position, header in batches.iter_headers(data):
         assert batches.crc_is_valid(data, header, position)

@@ -1,7 +1,7 @@
-"""The model's client: one request a call, retried as clients retry, and faults on the way when asked for.
+"""The model's client: one request per call, retried as clients retry, with faults injected on request.
 
-What it retries is what says nothing about the outcome: a coordinator that loads, a transaction that is being
-completed, a connection that ended. All else is for the model to judge.
+The client retries only when the outcome is still open: the coordinator is loading, a transaction is being
+completed, or the connection ended. The model judges every other response.
 """
 
 import time
@@ -23,18 +23,18 @@ RETRIED = {
     ErrorCode.CONCURRENT_TRANSACTIONS,
     ErrorCode.LEADER_NOT_AVAILABLE,
     ErrorCode.NOT_LEADER_OR_FOLLOWER,
-    ErrorCode.NOT_ENOUGH_REPLICAS,  # how older producers are told that the coordinator can't be asked yet
+    ErrorCode.NOT_ENOUGH_REPLICAS,  # what older producers get while the coordinator can't be asked yet
 }
 PATIENCE_S = 30.0
 LATEST, EARLIEST = -1, -2
-# versions of Produce, TxnOffsetCommit and EndTxn that a client of each version of transactions speaks
+# The versions of Produce, TxnOffsetCommit and EndTxn that go with each version of transactions.
 PRODUCE_VERSION = {1: 11, 2: 12}
 TXN_OFFSET_COMMIT_VERSION = {1: 4, 2: 5}
 END_TXN_VERSION = {1: 4, 2: 5}
 
 
 class ProducerIdentity(NamedTuple):
-    """What InitProducerId and EndTxn (version 5) answer."""
+    """The producer id and epoch in a response to InitProducerId or EndTxn (version 5)."""
 
     error: ErrorCode
     producer_id: int
@@ -42,7 +42,7 @@ class ProducerIdentity(NamedTuple):
 
 
 class NodeClient:
-    """A connection that comes back. `fault` strikes once, between the next request and its response."""
+    """A client that reconnects. `fault` strikes once, between the next request and its response."""
 
     def __init__(self, bootstrap_servers: str) -> None:
         self.bootstrap_servers = bootstrap_servers
@@ -56,13 +56,13 @@ class NodeClient:
             self._wire = None
 
     def connect(self) -> Wire:
-        """The connection, made anew if there is none."""
+        """The connection, opened again if there is none."""
         if self._wire is None:
             self._wire = Wire(self.bootstrap_servers)
         return self._wire
 
     def ask(self, request: Message, kind: type[M], version: int) -> M:
-        """The response; after a broken connection the same request is sent again."""
+        """Send the request and return the response; resend the request if the connection breaks."""
         return self.ask_all([request], kind, version)[0]
 
     def ask_all(self, requests: Sequence[Message], kind: type[M], version: int) -> list[M]:
@@ -86,11 +86,11 @@ class NodeClient:
                     raise
                 time.sleep(0.01)
             except BaseException:
-                self.close()  # what comes over this connection from now on answers nobody
+                self.close()  # responses that arrive on this connection from now on are ignored
                 raise
 
     def settled(self, attempt: Callable[[], M], errors: Callable[[M], list[int]]) -> M:
-        """The first response that is about the request itself."""
+        """Retry until a response is about the request itself, and return that response."""
         deadline = time.monotonic() + PATIENCE_S
         while True:
             response = attempt()
@@ -100,7 +100,7 @@ class NodeClient:
             time.sleep(0.002)
 
     def find_coordinators(self) -> None:
-        """Have the internal topics made, and wait until they serve."""
+        """Have the internal topics created, and wait until they serve."""
         for key_type in (0, 1):
             request = m.FindCoordinatorRequest(key_type=key_type, coordinator_keys=["any"])
             self.settled(
@@ -141,7 +141,7 @@ class NodeClient:
             time.sleep(0.002)
 
     def offset(self, partition: Partition, timestamp: int, *, committed: bool = False) -> int | None:
-        """ListOffsets; None where there is no such partition."""
+        """Look up an offset by ListOffsets; return None if there is no such partition."""
         wanted = m.ListOffsetsRequest.ListOffsetsPartition(partition_index=partition[1], timestamp=timestamp)
         topic = m.ListOffsetsRequest.ListOffsetsTopic(name=partition[0], partitions=[wanted])
         request = m.ListOffsetsRequest(replica_id=-1, isolation_level=int(committed), topics=[topic])
@@ -156,7 +156,7 @@ class NodeClient:
         return found.offset
 
     def delete_records(self, partition: Partition, offset: int) -> tuple[ErrorCode, int]:
-        """The error and the low watermark."""
+        """Delete records before the offset; return the error and the low watermark."""
         wanted = m.DeleteRecordsRequest.DeleteRecordsPartition(partition_index=partition[1], offset=offset)
         topic = m.DeleteRecordsRequest.DeleteRecordsTopic(name=partition[0], partitions=[wanted])
         request = m.DeleteRecordsRequest(topics=[topic], timeout_ms=10_000)
@@ -168,7 +168,7 @@ class NodeClient:
     def produce(
         self, batches: dict[Partition, bytes], transactional_id: str | None, version: int
     ) -> dict[Partition, tuple[ErrorCode, int]]:
-        """Each partition's error and base offset. Only what could not be tried yet is sent again."""
+        """Produce; return each partition's error and base offset. Resend only what could not be tried yet."""
         answers: dict[Partition, tuple[ErrorCode, int]] = {}
         deadline = time.monotonic() + PATIENCE_S
         while left := {p: batch for p, batch in batches.items() if p not in answers}:
@@ -184,7 +184,7 @@ class NodeClient:
     def produce_in_flight(
         self, partition: Partition, batches: list[bytes], transactional_id: str | None, version: int
     ) -> list[tuple[ErrorCode, int]]:
-        """The same for batches of one partition that are on their way together."""
+        """Produce batches of one partition, all sent before the first response; return errors and offsets."""
         requests = [produce_request({partition: batch}, transactional_id) for batch in batches]
         responses = self.ask_all(requests, m.ProduceResponse, version)
         answers = [response.responses[0].partition_responses[0] for response in responses]
@@ -285,17 +285,17 @@ class NodeClient:
         return response.transaction_states[0]
 
     def await_completion(self, transactional_id: str) -> None:
-        """Until the markers of the transaction that was ended are in the logs."""
+        """Wait until the markers of the transaction that was ended are in the logs."""
         self._await(lambda: "Prepare" not in self.transaction_state(transactional_id).transaction_state)
 
     def await_abort(self, transactional_id: str) -> None:
-        """Until the coordinator has given up on the transaction."""
+        """Wait until the coordinator has aborted the transaction after its timeout."""
         self._await(lambda: self.transaction_state(transactional_id).transaction_state == "CompleteAbort")
 
     # -- offsets of groups ---------------------------------------------------------------------------
 
     def join_group(self, group: str, member_id: str) -> tuple[str, int]:
-        """Join as the only member, or join again, and take an assignment; member id and generation."""
+        """Join as the only member, or join again, and sync; return member id and generation."""
         while True:
             request = m.JoinGroupRequest(
                 group_id=group,

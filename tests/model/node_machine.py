@@ -1,8 +1,8 @@
-"""The state machine: clients of every kind against one node, each answer judged by `broker_model`.
+"""The state machine: clients of every kind against one node; `broker_model` judges each response.
 
-One client at a time, so that every offset can be predicted; what concurrency does to histories is the
-checker's to judge (`history_checker`). A fault strikes between a request and its response: the node is killed
-or the connection cut, and the client repeats the request as real ones do.
+Clients act one at a time, so that every offset can be predicted; `history_checker` judges what concurrency
+does to histories. A fault strikes between a request and its response: the node is killed or the connection
+cut, and the client repeats the request as real clients do.
 """
 
 import sys
@@ -16,7 +16,7 @@ from machine_producers import ProducerRules
 
 
 class NodeMachine(ConsumerRules, ProducerRules):
-    """Subclasses name the node and a client to it, which all examples share; each has topics of its own."""
+    """The whole machine. Subclasses set the node and a client; each example uses its own topics."""
 
     @initialize(
         faults=st.sampled_from([0, 0, 0, 0, 0, 0, 1, 2]),
@@ -76,7 +76,7 @@ class NodeMachine(ConsumerRules, ProducerRules):
     @precondition(lambda self: self.may_rest())
     @rule()
     def let_the_cleaner_work(self) -> None:
-        """The log is compacted meanwhile: who reads from any offset on misses no key's last value."""
+        """Let the log be compacted: a reader still gets the last value of every key, from any offset on."""
         self.produce_plain(
             list(self.model.partitions).index((f"{self.name}-b", 0)), 1, 0, 0
         )  # rolls a segment
@@ -90,7 +90,7 @@ class NodeMachine(ConsumerRules, ProducerRules):
     @precondition(lambda self: self.deletions_left > 0)
     @rule()
     def recreate_topic(self) -> None:
-        """Deleted and made again: nothing of the old one comes back, and no open transaction hangs on it."""
+        """Delete a topic and create it again: no old record reappears and no open transaction blocks it."""
         self.deletions_left -= 1
         topic = f"{self.name}-a"
         self.send_away(lambda waiting: waiting.partition[0] == topic)

@@ -1,6 +1,6 @@
-"""Histories of concurrent real clients while the node is killed and the wire misbehaves: no anomaly.
+"""Histories of concurrent real clients have no anomaly while the node is killed and connections fail.
 
-PENSTOCK_SEED repeats a run's dice (not its timing), PENSTOCK_KILLS changes how many kills there are.
+PENSTOCK_SEED repeats a run's random choices (not its timing), PENSTOCK_KILLS sets the number of kills.
 """
 
 import os
@@ -64,7 +64,7 @@ def test_a_wire_that_misbehaves(seed: int) -> None:
             return Fate.PASS
         fate = dice.choice([Fate.DELAY, Fate.REPEAT, Fate.CUT_BEFORE, Fate.CUT_AFTER])
         if fate is Fate.REPEAT and request.api_key == ApiKey.INIT_PRODUCER_ID:
-            return Fate.PASS  # whoever asks twice fences himself
+            return Fate.PASS  # a producer that sends this twice fences itself
         return fate
 
     with WireProxy() as proxy:
@@ -78,7 +78,7 @@ def test_a_wire_that_misbehaves(seed: int) -> None:
 
 
 def run(node: Cluster, bootstrap_servers: str, seed: int, disturb: Callable[[], None]) -> None:
-    """Clients by way of `bootstrap_servers`, the topics made and the end read past the proxy."""
+    """Run clients through `bootstrap_servers`; create the topics and read the end past the proxy."""
     client = NodeClient(node.bootstrap_servers)
     client.find_coordinators()
     for topic in (INPUT, OUTPUT):

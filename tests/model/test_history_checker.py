@@ -139,7 +139,7 @@ def test_a_lost_part_of_a_committed_transaction_is_lost_and_torn() -> None:
 
 
 def test_write_cycles_are_information() -> None:
-    """Two transactions that overlap, in opposite orders in two partitions: Kafka allows it."""
+    """Kafka allows two transactions that overlap to stand in opposite orders in two partitions."""
     history = [
         transaction(0, Send(A, "x0", 0), Send(B, "y0", 1)),
         transaction(1, Send(A, "x1", 1), Send(B, "y1", 0)),
@@ -163,7 +163,7 @@ def test_a_cycle_of_three_is_named_whole() -> None:
 
 
 def test_cycles_are_found_wherever_they_are() -> None:
-    """Against reachability, on random graphs."""
+    """Compare with reachability on random graphs."""
     seed = random.randrange(1 << 32)
     print(f"{seed=}")
     dice = random.Random(seed)
@@ -186,7 +186,7 @@ def test_cycles_are_found_wherever_they_are() -> None:
 
 
 def test_thousands_of_operations_take_a_moment() -> None:
-    """Two processes that write by turns, a reader behind: no anomaly, and no quadratic work."""
+    """Two processes write by turns and a reader follows: no anomaly, and no quadratic work."""
     count = 20_000
     history = [sent(number % 2, Send(A, str(number), number)) for number in range(count)]
     history += [

@@ -1,6 +1,6 @@
-"""A node against the model: random clients, faults and restarts; every answer and every offset must fit.
+"""A node against the model: random clients, faults and restarts; every response and every offset must fit.
 
-PENSTOCK_SEED repeats a run, PENSTOCK_SOAK_SECONDS changes how long it goes on (`make soak`). A failure is
+PENSTOCK_SEED repeats a run, PENSTOCK_SOAK_SECONDS sets how long it lasts (`make soak`). A failure is
 shrunk and printed as the calls of the machine that lead to it.
 """
 
@@ -22,7 +22,7 @@ from penstock.testing import Cluster
 
 SOAK_SECONDS = float(os.environ.get("PENSTOCK_SOAK_SECONDS", "15"))
 ROUNDS_A_NODE = 20
-# Segments are cleaned as soon as they are rolled, and transactions that time out aborted at once.
+# Segments are cleaned as soon as they are rolled, and transactions are aborted as soon as they time out.
 CONFIG = {
     "transaction.state.log.num.partitions": "3",
     "log.cleaner.backoff.ms": "15",
@@ -66,7 +66,7 @@ def test_the_node_does_what_the_model_says(tmp_path: Path) -> None:
 
 
 def live(data_dir: Path, first: int, end: float) -> type[NodeMachine]:
-    """Some rounds with one node; odd seeds have it acknowledge after an fsync."""
+    """Run some rounds with one node; with an odd seed it acknowledges after an fsync."""
     config = {**CONFIG, "penstock.acks.fsync": "true" if first % 2 else "false"}
     with Cluster(config, data_dir=data_dir) as node:
         machine = machine_for(node, faults_max=2)
@@ -82,7 +82,7 @@ def live(data_dir: Path, first: int, end: float) -> type[NodeMachine]:
 @pytest.mark.long
 @pytest.mark.kafka
 def test_the_model_is_apache_kafka(kafka_libs: Path, tmp_path: Path) -> None:
-    """The same machine against the target release, which says whether the model is right."""
+    """Run the same machine against the target release, which shows whether the model is right."""
     run_seed = int(os.environ.get("PENSTOCK_SEED", random.randrange(1 << 32)))
     print(f"PENSTOCK_SEED={run_seed}")
     with KafkaNode(kafka_libs, tmp_path, config=CONFIG) as node:

@@ -1,4 +1,4 @@
-"""Requests that come late or twice, answers that get lost: each record and decision once all the same."""
+"""Requests arrive late or twice and responses get lost, but each record and decision takes effect once."""
 
 import itertools
 from collections.abc import Iterator
@@ -47,7 +47,7 @@ def proxy(node: Cluster) -> Iterator[WireProxy]:
 
 
 class Application:
-    """Writes to two partitions and commits an offset in each transaction, repeating what is not answered."""
+    """A client that writes to two partitions and commits an offset in each transaction, with retries."""
 
     _numbers = itertools.count()
 
@@ -108,7 +108,7 @@ def fates_of_requests() -> list[tuple[int, ApiKey, Fate]]:
     for version, api_keys in SPOKEN.items():
         for api_key in api_keys:
             fates += [(version, api_key, Fate.CUT_BEFORE), (version, api_key, Fate.CUT_AFTER)]
-            if api_key != ApiKey.INIT_PRODUCER_ID:  # whoever asks twice fences himself
+            if api_key != ApiKey.INIT_PRODUCER_ID:  # a producer that sends this twice fences itself
                 fates.append((version, api_key, Fate.REPEAT))
     return fates
 
@@ -135,7 +135,7 @@ def test_transactions_survive(proxy: WireProxy, version: int, api_key: ApiKey, f
 
 @pytest.mark.parametrize("late_commits", [True, False])
 def test_a_late_end_never_touches_the_next_transaction(proxy: WireProxy, late_commits: bool) -> None:
-    """KIP-890: the producer's epoch tells the end of this transaction from that of the last one."""
+    """The producer's epoch tells the end of this transaction from that of the last one (KIP-890)."""
     application = Application(proxy.bootstrap_servers, version=2)
     application.start()
     application.write(b"first")
@@ -163,13 +163,13 @@ def test_a_late_end_never_touches_the_next_transaction(proxy: WireProxy, late_co
 
 
 def give_up_soon(client: NodeClient) -> None:
-    """The next request that is not answered at once raises TimeoutError, and the connection is closed."""
+    """Make the next unanswered request raise TimeoutError soon and close the connection."""
     client.connect().socket.settimeout(0.2)
 
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_a_late_batch_never_lands_in_the_next_transaction(proxy: WireProxy, version: int) -> None:
-    """A batch that was given up, and its transaction aborted, is refused when it comes (KIP-890)."""
+    """A late batch is refused once its producer has aborted its transaction (KIP-890)."""
     application = Application(proxy.bootstrap_servers, version)
     application.start()
     application.write(b"first")

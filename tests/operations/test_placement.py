@@ -1,4 +1,4 @@
-"""Plans against all plans there are, for small clusters; what operators expect of them, for larger ones."""
+"""Plans compared with all possible plans, for small clusters; requirements of operators, for larger ones."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ def partitions(*replicas, topic="t"):
 
 
 def striped(topics, count, factor, brokers):
-    """As Kafka would place them, more or less: each partition one broker further."""
+    """Place partitions much as Kafka would: each one broker further."""
     return {
         TopicPartition(f"topic-{t}", p): tuple(brokers[(t + p + r) % len(brokers)] for r in range(factor))
         for t in range(topics)
@@ -50,7 +50,7 @@ def wasted_racks(assignment, racks):
 
 
 def sets_cost(current, chosen, racks):
-    """What counts for where replicas lie, the gravest first."""
+    """The costs of a placement of replicas, the most important first."""
     counts = Counter(broker for replicas in chosen.values() for broker in replicas)
     return (
         sum(counts[broker] for broker in counts if broker not in racks),
@@ -68,7 +68,7 @@ def all_sets(current, racks) -> Iterator[Assignment]:
 
 @st.composite
 def small_clusters(draw):
-    """Up to four partitions on up to four brokers, one or two racks, some brokers to be left."""
+    """Up to four partitions on up to four brokers, one or two racks, and some brokers to be emptied."""
     brokers = draw(st.lists(st.integers(1, 5), min_size=2, max_size=4, unique=True))
     racks = {broker: draw(st.sampled_from(["a", "b", None])) for broker in brokers}
     held_by = sorted({*brokers, *draw(st.sets(st.integers(1, 6), max_size=2))})
@@ -140,7 +140,7 @@ def test_one_broker_is_left():
     found = after(current, planned)
     assert sorted(loads(found, racks)) == [26, 27, 27]
     assert 3 not in {broker for replicas in found.values() for broker in replicas}
-    assert moves(current, planned) == 20  # those it had
+    assert moves(current, planned) == 20  # the replicas it had
     assert sorted(leader_loads(found, racks)) == [13, 13, 14]
 
 

@@ -1,4 +1,4 @@
-"""Plans as files, the throttles that go with them, and what brokers carry."""
+"""Plans as files, their throttles, and the load of brokers."""
 
 import json
 

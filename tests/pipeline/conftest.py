@@ -1,4 +1,4 @@
-"""One Spark session and one node for all pipeline tests; a topic of its own for each test."""
+"""One Spark session and one node for all pipeline tests; each test uses a topic of its own."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ def servers(servers_of_ours: str) -> str:
 def kafka_servers(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """An Apache Kafka node of the target release, for tests with the marker `kafka`.
 
-    Records of 1970 stay, in topics that applications create, too: every five minutes it looks for old ones.
+    Records with times in 1970 are kept, also in topics that applications create: the node checks for old
+    records only every five minutes.
     """
     directory = tmp_path_factory.mktemp("kafka")
     with KafkaNode(kafka_libs, directory, config={"log.retention.ms": "-1"}) as node:
@@ -50,7 +51,7 @@ def kafka_servers(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) ->
     scope="module", params=["penstock", pytest.param("kafka", marks=[pytest.mark.kafka, pytest.mark.long])]
 )
 def either_servers(request: pytest.FixtureRequest) -> str:
-    """Of one broker after the other; a module whose tests are all for both calls it `servers`."""
+    """The address of each broker in turn; a module whose tests all run on both calls it `servers`."""
     found: str = request.getfixturevalue("kafka_servers" if request.param == "kafka" else "servers_of_ours")
     return found
 
@@ -67,7 +68,7 @@ def group() -> str:
 
 @pytest.fixture
 def committed(admin: AdminClient, group: str) -> Callable[..., dict[int, int]]:
-    """What an administrator sees of the group, by partition number, of one topic or of all."""
+    """The committed offsets by partition number, of one topic or of all, as an administrator reads them."""
 
     def ask(topic: str | None = None) -> dict[int, int]:
         asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])
@@ -79,11 +80,11 @@ def committed(admin: AdminClient, group: str) -> Callable[..., dict[int, int]]:
 
 @pytest.fixture
 def make_topic(servers: str, admin: AdminClient) -> Callable[..., str]:
-    """``make_topic(partitions=1, name=None, **config)`` creates a topic and gives its name."""
+    """``make_topic(partitions=1, name=None, **config)`` creates a topic and returns its name."""
 
     def make(partitions: int = 1, name: str | None = None, **config: str) -> str:
         topic = name or f"pipeline-{uuid.uuid4().hex}"
-        settings = {"retention.ms": "-1"}  # whatever times a test gives its records
+        settings = {"retention.ms": "-1"}  # records may have any timestamp
         settings |= {key.replace("_", "."): value for key, value in config.items()}
         admin.create_topics([NewTopic(topic, partitions, 1, config=settings)])[topic].result(30)
         return topic
@@ -93,7 +94,7 @@ def make_topic(servers: str, admin: AdminClient) -> Callable[..., str]:
 
 @pytest.fixture
 def produce(servers: str) -> Callable[..., None]:
-    """``produce(topic, values, partition=…, key=…, headers=…)`` by a client that is not ours."""
+    """``produce(topic, values, partition=…, key=…, headers=…)`` writes with a client that is not ours."""
 
     def send(topic: str, values: list[bytes | None], **fields: object) -> None:
         producer = Producer({"bootstrap.servers": servers, "linger.ms": 5})

@@ -1,4 +1,4 @@
-"""Publishing a batch of made-up records in a process of its own, to be killed there; what became of it."""
+"""Publish a batch of generated records in a process that may be killed, and read back the outcome."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
@@ -33,7 +33,7 @@ def publisher(cluster: Cluster, query_id: str, timeout_ms: int = 60_000, driver_
 
 
 def records_of(batch_id: int) -> Iterator[EncodedBatch]:
-    """Two batches for every partition; their values name batch and place in it."""
+    """Two batches for each partition; each value contains the batch and its place in it."""
     for place in range(2):
         for topic in TOPICS:
             for partition in range(PARTITIONS):
@@ -42,7 +42,7 @@ def records_of(batch_id: int) -> Iterator[EncodedBatch]:
 
 
 def values_of(batch_ids: Sequence[int]) -> list[bytes]:
-    """What each partition holds once these batches are published, in this order."""
+    """The values in each partition after these batches were published, in this order."""
     return [b"%d/%d" % (batch_id, place) for batch_id in batch_ids for place in range(2)]
 
 
@@ -75,7 +75,7 @@ def publish(servers: str, query_id: str, batch_id: int, run_id: str) -> Outcome:
 def committed_values(servers: str, topic: str, partitions: int = PARTITIONS) -> list[list[bytes]]:
     """The values of each partition, read to its end by a `read_committed` client that is not ours.
 
-    EndTxn is answered before Apache Kafka has written its markers: they are waited for.
+    Apache Kafka answers EndTxn before it has written the markers, so this waits for them.
     """
     with connect(servers) as cluster:
         wait_until(lambda: nothing_is_open(cluster, [topic], partitions))
@@ -103,7 +103,7 @@ def committed_values(servers: str, topic: str, partitions: int = PARTITIONS) -> 
 
 
 def nothing_is_open(cluster: Cluster, topics: Iterable[str] = TOPICS, partitions: int = PARTITIONS) -> bool:
-    """Nothing holds back a reader: the last stable offset is the end."""
+    """Return whether every partition's last stable offset is its end."""
     asked = {TopicPartition(topic, p): LATEST for topic in topics for p in range(partitions)}
     stable = list_offsets(cluster, asked, IsolationLevel.READ_COMMITTED)
     ends = list_offsets(cluster, asked)

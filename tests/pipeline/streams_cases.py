@@ -1,4 +1,4 @@
-"""Applications for each operator, records for them, and what TopologyTest makes of those."""
+"""Applications for each operator, records for them, and the results of TopologyTest."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _by_foreign_key(app: App) -> None:
 
 
 class Silence(Processor[str, str, str, str]):
-    """Tells of a key that was silent for 20 ms of stream time."""
+    """A processor that reports a key after 20 ms of stream time without a record."""
 
     def process(self, record: Record[str, str]) -> None:
         self.context.store("seen").put(record.key, record.timestamp_ms, record.timestamp_ms)
@@ -88,11 +88,11 @@ def _timed(app: App) -> None:
     _left(app).process(Silence, stores=[seen], timers=True, key=string, value=string).to("out")
 
 
-#: Parts without state that read several topics: the order among the topics is open.
 MERGED = ("stateless", "several topics")
+"""Parts without state that read several topics: the order among the topics is undefined."""
 
-#: What comes by way of two topics and back: the order of updates is open, the last of each key is not.
 EVENTUAL = ("foreign-key join",)
+"""Results that pass through two topics: the order of updates is undefined, the last one per key is not."""
 
 OPERATORS: dict[str, Callable[[App], object]] = CASES | {
     "tumbling": _windowed(tumbling("10 ms", grace="20 ms")),
@@ -116,7 +116,7 @@ def app_of(case: str, name: str = "app") -> App:
 
 
 def rows_of(case: str, count: int = 60, keys: str = "abcd") -> list[Row]:
-    """In the order in which tasks take them, with nulls; global tables first and without changes later."""
+    """Rows in the order in which tasks read them, with nulls; global tables come first and stay unchanged."""
     topology, rng = app_of(case).topology(), random.Random(case)
     topics = [topic for topic in ("in", "other") if topic in topology.source_topics()]
     rows: list[Row] = []
@@ -133,7 +133,7 @@ def rows_of(case: str, count: int = 60, keys: str = "abcd") -> list[Row]:
 
 
 def answers_of(case: str, rows: list[Row], partitions: int = 1) -> dict[str, list[tuple]]:
-    """Key, value and timestamp of what each topic gets, in order, without the application's own."""
+    """The (key, value, timestamp) of each topic's records, in order, without the application's own topics."""
     app = app_of(case)
     test = TopologyTest(app, partitions=partitions)
     for topic, key, value, timestamp_ms in rows:
@@ -147,7 +147,7 @@ def answers_of(case: str, rows: list[Row], partitions: int = 1) -> dict[str, lis
 
 
 def comparable(case: str, sent: dict[str, list[tuple]]) -> dict[str, object]:
-    """What topics got, without what is open: see `MERGED` and `EVENTUAL`."""
+    """The records sent to each topic, without their order where it is undefined: see `MERGED`, `EVENTUAL`."""
     if case in EVENTUAL:
         return {topic: {key: value for key, value, _ in rows} for topic, rows in sent.items()}
     if case in MERGED:

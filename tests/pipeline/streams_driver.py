@@ -1,4 +1,4 @@
-"""Runs an application in a process that a test may kill: ``streams_driver.py SERVERS CHECKPOINT UNTIL``."""
+"""Run an application in a process that a test may kill: ``streams_driver.py SERVERS CHECKPOINT UNTIL``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ WORDS, TOTALS, SUMS = "words", "totals", "sums"
 
 
 def killed_app() -> App:
-    """A table, and a table of it by way of a repartition topic: results of one batch are read by the next."""
+    """A table and one derived from it by a repartition topic: each batch reads results of the last one."""
     app = App("killed", key=string, value=string)
     counts = app.stream(WORDS).group_by_key().count(store="counts")
     counts.to_stream().to(TOTALS)

@@ -1,4 +1,4 @@
-"""The topics of an application, seen by clients that are not ours."""
+"""The topics of an application, read by clients that are not ours."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from to_the_end import TO_THE_END
 
 
 class Node:
-    """A node of a test's own: the topologies' topics have fixed names."""
+    """A node for one test, because the names of the topologies' topics are fixed."""
 
     def __init__(self, servers: str) -> None:
         self.servers = servers
 
     @property
     def admin(self) -> AdminClient:
-        """A new one: it would go on looking for its node after the test."""
+        """A new client, because one that outlives its node keeps trying to reach it."""
         return AdminClient({"bootstrap.servers": self.servers})
 
     def create(self, partitions: int, *topics: str) -> None:
@@ -28,7 +28,7 @@ class Node:
             made[topic].result(30)
 
     def write(self, rows: list[Row]) -> None:
-        """All of one topic before the next, so that global tables are there first."""
+        """Write all records of one topic before the next, so that global tables are complete first."""
         for topic in sorted({row[0] for row in rows}, reverse=True):
             producer = Producer({"bootstrap.servers": self.servers, "partitioner": "murmur2_random"})
             for name, key, value, timestamp_ms in rows:
@@ -37,11 +37,11 @@ class Node:
             assert producer.flush(30) == 0
 
     def read(self, topic: str) -> list[tuple[bytes | None, bytes | None, int]]:
-        """Committed records, by partition: key, value, timestamp."""
+        """The committed records by partition: key, value, timestamp."""
         return [(m.key(), m.value(), m.timestamp()[1]) for m in self.messages(topic)]
 
     def messages(self, topic: str) -> list[Message]:
-        """Committed records, by partition."""
+        """The committed records by partition."""
         consumer = Consumer(
             {
                 "bootstrap.servers": self.servers,
@@ -61,7 +61,7 @@ class Node:
         return found
 
     def lag(self, group: str, topic: str) -> int:
-        """What the group has not committed, as any tool counts it."""
+        """The number of records that the group has not committed, as any lag tool counts it."""
         consumer = Consumer({"bootstrap.servers": self.servers, "group.id": group})
         partitions = [TopicPartition(topic, p) for p in consumer.list_topics(topic).topics[topic].partitions]
         committed = consumer.committed(partitions, 30)

@@ -1,4 +1,4 @@
-"""What Spark runs of an application, without Spark and without a broker: topics are lists."""
+"""The parts of an application that Spark runs, without Spark and without a broker: topics are lists."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class MemoryPages:
 
 
 def plan_of(app: App, partitions: dict[str, int], shuffle_partitions: int = 2) -> StreamsPlan:
-    """As a worker gets it: by way of its text."""
+    """The plan as a worker receives it, after it was serialized."""
     topology = app.topology()
     plan = StreamsPlan(
         topology,
@@ -63,7 +63,7 @@ def plan_of(app: App, partitions: dict[str, int], shuffle_partitions: int = 2) -
 
 
 class Simulation:
-    """The topics, the state, and workers: any of them runs a partition's batch, sometimes two."""
+    """The topics, the state, and workers: any of them runs a partition's batch, sometimes two of them."""
 
     def __init__(
         self, app: App, partitions: dict[str, int], rng: random.Random | None = None, workers: int = 1
@@ -88,12 +88,12 @@ class Simulation:
         self.logs.setdefault((topic, partition), []).append((key, value, timestamp_ms, headers))
 
     def written(self, topic: str) -> list[tuple[bytes | None, bytes | None, int]]:
-        """All partitions of a topic, one after the other."""
+        """The records of all partitions of a topic, one partition after the other."""
         logs = sorted((number, log) for (name, number), log in self.logs.items() if name == topic)
         return [row[:3] for _, log in logs for row in log]
 
     def run(self, max_rows: int = 1 << 30) -> None:
-        """Batches until nothing is left to read."""
+        """Run batches until nothing is left to read."""
         while self.batch(max_rows):
             pass
 
@@ -112,13 +112,13 @@ class Simulation:
         return has_read
 
     def pass_time(self, by_ms: int) -> None:
-        """A batch without records, for timers."""
+        """Run a batch without records, for timers."""
         self.clock_ms += by_ms
         count = max(self.plan.task_counts[part.id] for part in self.plan.tasks_behind)
         self.reduce([(self.plan.groups[p], tick(p, self.clock_ms).pack()) for p in range(count)])
 
     def restored(self) -> Simulation:
-        """What goes on from here with a new checkpoint, after its first batch."""
+        """A simulation that continues from here with a new checkpoint, after its first batch."""
         after = Simulation(self.app, self._partitions, self._rng, len(self._workers))
         after.logs, after.read, after.times, after.clock_ms = self.logs, self.read, self.times, self.clock_ms
         application = self.plan.topology.application

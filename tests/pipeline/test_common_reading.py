@@ -1,4 +1,4 @@
-"""What several members read alike is decoded once, and each gives what it gives alone."""
+"""Records that several members read alike are decoded once, and each member gets its usual results."""
 
 from __future__ import annotations
 

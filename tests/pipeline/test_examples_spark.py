@@ -1,4 +1,4 @@
-"""An example from end to end: topics, Spark, topics; the same as in milliseconds without them."""
+"""An example on Spark, from topics to topics, gives the same results as in milliseconds without them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The parts of a host without Spark: who is in it, where they stand, who does what, who is to blame."""
+"""The parts of a host without Spark: its members, their standing, their work, and the blame for failures."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_a_roster_of_a_later_release_is_left_alone(tmp_path: Path) -> None:
         RosterFile(location(tmp_path)).read()
 
 
-# where members stand
+# the standing of members
 
 
 def entry(starts: int, offset: int, **more: object) -> dict[str, object]:
@@ -160,7 +160,7 @@ def test_a_group_tells_member_and_partition_and_lands_where_it_is_wanted() -> No
         assert spark_hash_of_long(group) % shuffle_partitions == (number + partition) % shuffle_partitions
 
 
-# who is to blame
+# the member that caused a failure
 
 
 def test_what_a_member_raises_says_whose_it_is() -> None:
@@ -249,7 +249,7 @@ def test_what_members_write_is_counted_once_and_forgotten_with_them(tmp_path: Pa
     assert report.notes == (note,)
     file = WrittenFile(where)
     file.add([report, None], 7)
-    file.add([report], 7)  # run again
+    file.add([report], 7)  # the same batch again
     assert file.read() == {3: {"a": 2, "log": 1}, 4: {"b": 5}}
     file.add([report], 100)
     assert file.read() == {3: {"a": 4, "log": 2}}, "there is no member 4"
@@ -257,4 +257,4 @@ def test_what_members_write_is_counted_once_and_forgotten_with_them(tmp_path: Pa
     (tmp_path / "penstock" / "written.json").write_text("[]")
     with pytest.raises(OSError, match=r"written\.json is damaged"):
         file.read()
-    file.add([report], 101)  # is said in the log alone
+    file.add([report], 101)  # is only logged

@@ -1,4 +1,4 @@
-"""Several applications in one query on Spark: they come, pause, fail and go while the others run."""
+"""Applications in one query on Spark are added, paused, failed and removed while the others run."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_members_come_while_others_run_and_go_on_after_a_restart(
 
 
 def let_old_records_go(node: Node) -> None:
-    """Two rounds of the broker's cleaner, of which the second looks at every log."""
+    """Wait for two rounds of the broker's cleaner, of which the second checks every log."""
     admin, topic = node.admin, f"old-{time.monotonic_ns()}"
     config = {"cleanup.policy": "compact,delete", "retention.ms": "1000"}
     admin.create_topics([NewTopic(topic, 1, 1, config=config)])[topic].result(30)
@@ -194,7 +194,7 @@ def test_pause_resume_and_remove(node: Node, hosted: Callable[..., Host]) -> Non
     host.remove("counts")
     wait_until(lambda: changelog not in topics(node))
     assert "of-c-others-counts-changelog" in topics(node)
-    # One of the same name begins anew: nothing is left of the state.
+    # A new member with the same name starts without any of the old state.
     host.add("counts", counting("c", "c-counts").topology())
     wait_until(lambda: counts(node, "c-counts")[-3:] == [2, 2, 2] and len(counts(node, "c-counts")) == 12)
     assert set(host.states()) == {"counts", "others"}
@@ -212,7 +212,7 @@ def test_nothing_is_written_for_one_that_is_gone_and_one_of_its_name_begins_anew
     assert host.wait_until_gone(TIMEOUT_S) == ()
     written = len(counts(node, "e-counts"))
     node.write(records("e", "x"))
-    host.add("counts", counting("e", "e-counts").topology())  # waits until the first one's topics are gone
+    host.add("counts", counting("e", "e-counts").topology())  # waits until the first one's topics are deleted
     wait_until(lambda: counts(node, "e-counts")[-1:] != [])
     wait_until(lambda: len(counts(node, "e-counts")) == written + 3001)
     assert len(list((tmp_path / "checkpoint" / "penstock" / "members").iterdir())) == 1
@@ -224,7 +224,7 @@ def test_nothing_is_written_for_one_that_is_gone_and_one_of_its_name_begins_anew
 def test_the_host_that_started_last_goes_on_and_the_other_stops(
     node: Node, hosted: Callable[..., Host], spark: Any, tmp_path: Path
 ) -> None:
-    """With a checkpoint of its own: it goes on from the groups' offsets and the changelogs."""
+    """A host with a new checkpoint continues from the groups' offsets and the changelogs."""
     node.create(1, "d", "d-counts")
     first = hosted()
     first.add("counts", counting("d", "d-counts").topology())

@@ -1,4 +1,4 @@
-"""What is told of queries, fed with Spark's progress: metrics as Prometheus reads them, and the console."""
+"""Reports on queries, fed with Spark's progress: metrics as Prometheus reads them, and the console."""
 
 import contextlib
 import io
@@ -27,7 +27,7 @@ from penstock.spark.streams.dead_letters import (
 
 
 def report(batch=0, *, name="orders", run="run-1", ms=250, rows=100, start=0, behind=0, query="query-1"):
-    """As Spark gives it, of one source with two partitions and one stateful operator."""
+    """A progress report as Spark gives it, of one source with two partitions and one stateful operator."""
     ends = {"0": start + rows // 2, "1": start + rows // 2}
     return {
         "id": query,
@@ -99,7 +99,7 @@ def metrics():
 
 
 def samples(metrics):
-    """As a scrape is parsed: {(name, query, *other labels by their names): value}."""
+    """The samples of a scrape: {(name, query, *other labels by their names): value}."""
     registry = CollectorRegistry()
     registry.register(metrics)
     found = {}
@@ -153,7 +153,7 @@ def test_starts_ends_and_failures(metrics):
     assert found["penstock_query_failures_total", "orders"] == 1
     assert found["penstock_query_restarts_total", "orders"] == 0
     metrics.started("query-1", "run-2", "orders")
-    metrics.ended("query-1", "run-1", None)  # a report that came late
+    metrics.ended("query-1", "run-1", None)  # a late report
     found = samples(metrics)
     assert found["penstock_query_active", "orders"] == 1
     assert found["penstock_query_restarts_total", "orders"] == 1

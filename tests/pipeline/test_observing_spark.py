@@ -1,4 +1,4 @@
-"""Queries and applications on Spark, watched: what a scrape of the endpoint says is what has happened."""
+"""Queries and applications on Spark under observation: a scrape of the endpoint shows what happened."""
 
 import time
 import urllib.request
@@ -19,7 +19,7 @@ def numbers(first, end):
 
 
 def scraped(port, query):
-    """{(name, *label values but the query's, by label): value} of one query."""
+    """The samples of one query: {(name, *values of the other labels, by label): value}."""
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
         text = answer.read().decode()
     return {
@@ -44,7 +44,7 @@ def scraped_when(port, query, key, value):
 
 @pytest.fixture
 def session(spark):
-    """A session of its own: nobody else's queries are told there."""
+    """A session of its own, which reports no other tests' queries."""
     return spark.newSession()
 
 

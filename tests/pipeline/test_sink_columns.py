@@ -1,4 +1,4 @@
-"""Which columns make a record, where each row goes, and what is refused. No broker, no Spark session."""
+"""The columns that make a record, the partition of each row, and refusals. No broker, no Spark session."""
 
 import datetime
 import itertools
@@ -20,7 +20,7 @@ SERVERS = {"kafka.bootstrap.servers": "h:1"}
 
 @pytest.fixture(scope="module")
 def struct(spark):
-    """DDL to a schema: pyspark needs its session for that."""
+    """Parse DDL to a schema: pyspark needs its session for that."""
     return _parse_datatype_string
 
 

@@ -1,8 +1,8 @@
-"""The publisher against real brokers: killed at every request, cut off, fenced, timed out; once all the same.
+"""The publisher against real brokers, killed at every request, cut off, fenced or timed out: exactly once.
 
-A proxy stands before the broker. It kills the publishing process when a request comes by, before it reaches
-the broker or after, so that nothing in the publisher knows of the test. With PENSTOCK_CLUSTERS=1 Apache Kafka
-with the first version of transactions is one of the brokers (`make soak-streams`).
+A proxy in front of the broker kills the publishing process when a certain request passes, before it reaches
+the broker or after, so that the publisher needs no code for the test. With PENSTOCK_CLUSTERS=1 one of the
+brokers is Apache Kafka with the first version of transactions (`make soak-streams`).
 """
 
 import multiprocessing
@@ -63,8 +63,8 @@ from wire_proxy import Fate, Request, WireProxy
 
 SAFE_DOWNGRADE = 2
 NODE = {"transaction.state.log.num.partitions": "2"}
-#: Apache Kafka lets no broker in again before its controller has missed the killed one, by default for 9 s.
 SOON_MISSED = {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500"}
+"""A short session timeout: Apache Kafka readmits no broker before its session expires, by default 9 s."""
 TARGETS = [
     "penstock",
     pytest.param("penstock-tv1", marks=pytest.mark.long),
@@ -107,12 +107,12 @@ def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 @pytest.fixture
 def target(broker: Target) -> Iterator[Target]:
-    """With the topics empty, and a proxy that lets everything pass again."""
+    """The broker with empty topics, and a proxy that lets everything pass again."""
     admin = AdminClient({"bootstrap.servers": broker.servers})
     topics = [NewTopic(topic, PARTITIONS, 1, config={"retention.ms": "-1"}) for topic in TOPICS]
     for created in admin.create_topics([*topics, NewTopic(SOURCE.topic, 1, 1)]).values():
         created.result(60)
-    # Apache Kafka answers before its broker has heard of them from its controller.
+    # Apache Kafka answers before its broker has learnt of the topics from its controller.
     wait_until(lambda: {*TOPICS, SOURCE.topic} <= set(admin.list_topics(timeout=60).topics))
     yield broker
     broker.proxy.decide = lambda _: Fate.PASS
@@ -137,7 +137,7 @@ def downgrade(servers: str) -> None:
 
 
 def expect_exactly(target: Target, batch_ids: list[int]) -> None:
-    """Every partition holds these batches, each once, in order; the source's group is where the last ends."""
+    """Check that each partition has these batches once, in order, and the group has the end of the last."""
     for topic in TOPICS:
         assert committed_values(target.servers, topic) == [values_of(batch_ids)] * PARTITIONS
     with connect(target.servers) as cluster:
@@ -146,7 +146,7 @@ def expect_exactly(target: Target, batch_ids: list[int]) -> None:
 
 
 def requests_of_a_batch(target: Target, query_id: str, batch_id: int) -> list[Request]:
-    """What a fresh process asks to publish a batch, in order."""
+    """The requests with which a fresh process publishes a batch, in order."""
     seen: list[Request] = []
 
     def note(request: Request) -> Fate:
@@ -161,12 +161,12 @@ def requests_of_a_batch(target: Target, query_id: str, batch_id: int) -> list[Re
 
 
 def is_ours(request: Request) -> bool:
-    """Apache Kafka's brokers talk to themselves by the same way."""
+    """Whether the client sent it: Apache Kafka's brokers send themselves requests through the proxy, too."""
     return request.client_id == ClientConfig(servers=()).client_id
 
 
 class Place(NamedTuple):
-    """A request by its kind: the first, second … of this kind that a process sends."""
+    """A request by its key and occurrence: the first, second … with this key that a process sends."""
 
     key: ApiKey
     occurrence: int
@@ -185,9 +185,9 @@ END = Place(ApiKey.END_TXN, 0)
 
 
 def kill_at(target: Target, query_id: str, batch_id: int, run_id: str, place: Place, fate: Fate) -> bool:
-    """Publish in another process, and kill -9 it when its request comes to the proxy.
+    """Publish in another process, and kill it with SIGKILL when this request reaches the proxy.
 
-    Whether it came: some are repeated until the broker is ready, more often at one time than at another.
+    Return whether it did: some requests are repeated until the broker is ready, and how often varies.
     """
     process = multiprocessing.get_context("fork").Process(
         target=publish, args=(target.servers, query_id, batch_id, run_id)
@@ -300,7 +300,7 @@ def test_a_later_run_fences_the_earlier_one_in_the_middle_of_a_batch(target: Tar
 
 
 def test_a_leftover_does_not_disturb_the_run_that_is_publishing(target: Target, query_id: str) -> None:
-    """It finds itself in the marker before it takes the transactional id."""
+    """The leftover learns from the marker that it was replaced, before it takes the transactional id."""
     publish(target.servers, query_id, 0, "old")
     publish(target.servers, query_id, 1, "new")
     disturbed: list[ClientError] = []
@@ -323,7 +323,7 @@ def test_a_leftover_does_not_disturb_the_run_that_is_publishing(target: Target, 
 
 
 def test_a_new_driver_fences_the_one_before_when_it_begins(target: Target, query_id: str) -> None:
-    """Before it has published anything: otherwise both could go on, each ahead of the other's checkpoint."""
+    """Fencing precedes any publishing, or both could continue, each ahead of the other's checkpoint."""
     with connect(target.servers) as cluster:
         old = publisher(cluster, query_id, driver_id="old")
         new = publisher(cluster, query_id, driver_id="new")
@@ -409,7 +409,7 @@ def test_a_batch_that_takes_longer_than_the_timeout_is_told(
 
         def records() -> Iterator[object]:
             yield next(records_of(0))
-            # Apache Kafka looks for them every ten seconds; InitProducerId of others ends them as well.
+            # Apache Kafka checks for expired transactions every ten seconds; an InitProducerId ends them too.
             time.sleep(1)
             with connect(target.servers) as other:
                 publisher(other, query_id).recover()
@@ -423,7 +423,7 @@ def test_a_batch_that_takes_longer_than_the_timeout_is_told(
 
 
 def test_a_broker_down_for_longer_than_the_transaction_may_last(target: Target, query_id: str) -> None:
-    """In the middle of a batch: the publisher waits, finds its transaction gone and begins anew."""
+    """In the middle of a batch the publisher waits, finds its transaction aborted, and starts again."""
     publish(target.servers, query_id, 0, "run")
     begun = 0
 
@@ -444,7 +444,7 @@ def test_a_broker_down_for_longer_than_the_transaction_may_last(target: Target, 
 
 
 def test_an_unknown_outcome_is_settled_by_the_next_attempt(target: Target, query_id: str) -> None:
-    """The broker takes EndTxn, or does not, and then is gone for longer than anybody waits."""
+    """The broker receives EndTxn, or does not, and then is down for longer than the publisher waits."""
     if target.is_kafka and target.is_version_1:
         pytest.skip("as with version 2, and half a minute")
     publish(target.servers, query_id, 0, "run")
@@ -484,9 +484,10 @@ def test_an_unknown_outcome_is_settled_by_the_next_attempt(target: Target, query
 
 
 def await_markers(target: Target, query_id: str) -> None:
-    """Apache Kafka 4.3.1 that is killed before would not write them any more (KAFKA-20734): while it starts,
-    partitions have no leader, its coordinator takes them for deleted, and the transaction stays open in them
-    for ever, with the offsets pending.
+    """Wait for the markers, which Apache Kafka 4.3.1 never writes if it is killed first (KAFKA-20734).
+
+    While it starts, partitions have no leader, its coordinator takes them for deleted, and the transaction
+    stays open in them forever, with the offsets pending.
     """
     with connect(target.servers) as cluster:
         wait_until(lambda: nothing_is_open(cluster))
@@ -559,7 +560,7 @@ def test_a_job_is_published_as_a_whole_or_not_at_all(target: Target) -> None:
 
 
 def test_a_batch_larger_than_the_topic_takes_is_split_in_its_transaction(target: Target) -> None:
-    """The topic was changed since the tasks asked, or they were not allowed to ask."""
+    """The topic's limit was changed after the tasks had read it, or they were not allowed to read it."""
     admin = AdminClient({"bootstrap.servers": target.servers})
     topic = f"small-{uuid.uuid4()}"
     config = {"max.message.bytes": "2000"}

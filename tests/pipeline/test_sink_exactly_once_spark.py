@@ -1,4 +1,4 @@
-"""Exactly once inside Spark: streams and jobs, and what a query started again makes of a half-done batch."""
+"""Exactly once inside Spark: streams, jobs, and restarted queries that find a half-done batch."""
 
 import json
 import re
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.spark
 
 @pytest.fixture
 def committed(servers: str) -> Callable[..., list[list[bytes]]]:
-    """The values in each partition of a topic, to its end, for a `read_committed` client."""
+    """The values in each partition of a topic, up to its end, as a `read_committed` client reads them."""
 
     def read(topic: str, partitions: int = 1, *, of: str = servers) -> list[list[bytes]]:
         consumer = Consumer(
@@ -55,7 +55,7 @@ def committed(servers: str) -> Callable[..., list[list[bytes]]]:
 
 @pytest.fixture
 def copy(spark: SparkSession, servers: str, tmp_path: Path) -> Callable[..., str]:
-    """Run a query that copies a topic exactly once until it has caught up; its id."""
+    """Run a query that copies a topic exactly once until it has caught up, and return its id."""
 
     def run(source: str, target: str, *, reads: str = servers, writes: str = servers) -> str:
         rows = (
@@ -96,7 +96,7 @@ def marker_of(servers: str, query_id: str, topic: str) -> dict[str, Any]:
 
 
 def forget_last_commit(checkpoint: Path) -> int:
-    """The number of the batch that Spark will run again."""
+    """Delete the last commit; return the number of the batch that Spark will run again."""
     commits = checkpoint / "commits"
     last = max(int(file.name) for file in commits.iterdir() if file.name.isdigit())
     for name in (str(last), f".{last}.crc"):
@@ -110,7 +110,7 @@ def forget_last_commit(checkpoint: Path) -> int:
     ("reads", "writes"), [("kafka", "kafka"), ("penstock", "kafka"), ("kafka", "penstock")]
 )
 def test_apache_kafka_is_read_and_written(copy, committed, servers, kafka_servers, reads, writes, tmp_path):
-    """Of another cluster the group cannot join the transaction: its offsets follow when the batch is done."""
+    """A group in another cluster cannot join the transaction: its offsets follow when the batch is done."""
     clusters = {"kafka": kafka_servers, "penstock": servers}
     source, target = f"source-{uuid.uuid4()}", f"target-{uuid.uuid4()}"
     for cluster, topic in ((clusters[reads], source), (clusters[writes], target)):
@@ -135,7 +135,7 @@ def test_apache_kafka_is_read_and_written(copy, committed, servers, kafka_server
 def test_a_batch_is_published_once_however_often_it_runs(
     make_topic, produce, copy, committed, servers, tmp_path
 ):
-    """As after a crash between EndTxn and Spark's commit log: the last batch is run again."""
+    """Spark runs the last batch again, as after a crash between EndTxn and Spark's commit log."""
     source, target = make_topic(), make_topic()
     large = [b"%03d" % number + b"x" * 400_000 for number in range(10)]
     produce(source, large, partition=0)
@@ -228,7 +228,7 @@ def test_a_stream_without_a_checkpoint_of_its_own_is_refused(spark, servers, mak
 
 
 def test_a_query_stopped_while_it_publishes_has_published_once(spark, tmp_path):
-    """EndTxn is held back while stop() is called: the commit ends all the same, noted by Spark or not."""
+    """EndTxn is held back while stop() is called: the commit ends anyway, whether Spark records it or not."""
     proxy = WireProxy()
     node = Cluster({"advertised.listeners": f"PLAINTEXT://{proxy.bootstrap_servers}"})
     with proxy, node:

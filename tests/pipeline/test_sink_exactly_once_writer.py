@@ -46,7 +46,7 @@ class Query:
         return ExactlyOnceStreamWriter(parse_sink(self._options), SCHEMA)
 
     def plan(self, batch_id: int, *sources: dict[str, object]) -> None:
-        """Spark's entry in the offset log."""
+        """Write Spark's entry in the offset log."""
         lines = ["v1", "{}", *map(json.dumps, sources)]
         (self.checkpoint / "offsets" / str(batch_id)).write_text("\n".join(lines))
 
@@ -182,7 +182,7 @@ def test_a_batch_whose_file_is_gone_is_not_published_in_part(
 
 
 def leave_open(query: Query) -> None:
-    """What a commit leaves that dies before EndTxn."""
+    """Leave the state of a commit that dies before EndTxn."""
     transactor = Transactor(query.cluster, f"penstock-sink-{query.query_id}", 60_000)
     transactor.begin()
     marker = query.writer._publisher(query.cluster, query.query_id, query.writer._checkpoint().state())

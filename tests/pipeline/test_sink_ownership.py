@@ -1,4 +1,4 @@
-"""Drivers of one streams application with checkpoints of their own: the last one that was started writes."""
+"""Drivers of one streams application with checkpoints of their own: the last one that started writes."""
 
 import uuid
 from collections.abc import Callable, Iterator
@@ -27,7 +27,7 @@ TIMEOUT_MS = 60_000
 
 
 class Application:
-    """One of its own: a topic, and a group that tells how far it has read."""
+    """An application with its own topic, and a group that records how far it has read."""
 
     def __init__(self, servers: str) -> None:
         self.servers = servers
@@ -43,13 +43,13 @@ class Application:
         return Ownership(cluster, driver, TIMEOUT_MS)
 
     def publisher(self, cluster: Cluster, query_id: str, driver: Driver | None) -> Publisher:
-        """Without a driver: as it was before applications had a transactional id of their own."""
+        """A publisher; without a driver, one from before applications had a transactional id of their own."""
         owned = None if driver is None else self.ownership(cluster, driver)
         name = "former" if driver is None else driver.start_id[:12]
         return Publisher(cluster, ProducerConfig(), query_id, self.topic, TIMEOUT_MS, name, owned)
 
     def start(self, cluster: Cluster, checkpoint: str, goes_on: bool = False) -> Publisher:
-        """A driver that has claimed the application. The checkpoint's name is also the id of its query."""
+        """Start a driver that claims the application; the checkpoint's name is also the id of its query."""
         driver = self.driver(checkpoint)
         query_id = self.query_id(checkpoint)
         self.ownership(cluster, driver).claim(query_id if goes_on else None)
@@ -61,7 +61,7 @@ class Application:
     def batch(
         self, batch_id: int, value: bytes, before_the_last: Callable[[], object] = lambda: None
     ) -> Publication:
-        """Two records with this value."""
+        """A publication of two records with this value."""
 
         def records() -> Iterator[EncodedBatch]:
             record = Record(0, 1, None, value)
@@ -130,7 +130,7 @@ def test_a_driver_that_is_replaced_in_the_middle_of_a_batch_has_written_nothing(
     def replace_it() -> None:
         with connect(app.servers) as other:
             app.start(other, "two")
-            # Stable at once: what the earlier one has open is aborted, and its group stays where it is.
+            # Stable at once: the earlier driver's transaction is aborted, and the group's offset stays.
             seen.append(app.group_offset(other))
             wait_until(lambda: nothing_is_open(other, [app.topic], 1))
 
@@ -228,7 +228,7 @@ def test_of_drivers_that_start_at_once_one_is_the_owner(app: Application, cluste
 
 
 def test_a_checkpoint_of_the_time_before_goes_on(app: Application, cluster: Cluster) -> None:
-    """Its marker was written under the query's transactional id, and so was what a dead driver left open."""
+    """The old marker and a dead driver's open transaction are under the query's transactional id."""
     query_id = app.query_id("one")
     former = app.publisher(cluster, query_id, None)
     former.publish(app.batch(0, b"one-0"))
@@ -265,7 +265,7 @@ def test_a_driver_of_the_time_before_is_fenced_in_the_middle_of_a_batch(
 def test_a_driver_of_the_time_before_that_begins_while_it_is_replaced_is_fenced_as_well(
     app: Application, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It has looked at the marker before the new driver's entry was in it, and after its id was taken."""
+    """The former driver reads the marker after its id was taken, before it has the new driver's entry."""
     former = app.publisher(cluster, app.query_id("one"), None)
     former.publish(app.batch(0, b"one-0"))
     take_over = Publisher._take_over

@@ -1,4 +1,4 @@
-"""Columns written by the sink in formats: what other libraries read, subjects, what does not fit."""
+"""Columns that the sink writes in formats: readable by other libraries, subjects, values that don't fit."""
 
 import io
 import json
@@ -48,7 +48,7 @@ def registry():
 
 @pytest.fixture
 def write(servers, registry, make_topic):
-    """The topic that a task has written rows of (key, value) to."""
+    """Write rows of (key, value) in a task and return the topic."""
 
     def run(rows, kind=KIND, with_registry=True, **options):
         topic = make_topic()

@@ -1,4 +1,4 @@
-"""The sink, in a task of our own and inside Spark: every row arrives, where a Kafka client would put it."""
+"""The sink, in a task of our own and inside Spark: each row arrives where a Kafka client would put it."""
 
 import pyarrow as pa
 import pytest
@@ -19,7 +19,7 @@ KEYED = SinkColumns(value="value", key="key", headers=None, topic=None, partitio
 
 @pytest.fixture
 def consume(servers):
-    """All messages of a topic, by a client that is not ours."""
+    """Read all messages of a topic with a client that is not ours."""
 
     def read(topic, partitions=1):
         consumer = Consumer({"bootstrap.servers": servers, "group.id": "unused"} | TO_THE_END)

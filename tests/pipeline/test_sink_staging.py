@@ -1,4 +1,4 @@
-"""What tasks stage and the driver reads back; what the sink makes of a checkpoint. No broker, no session."""
+"""The files that tasks stage and the driver reads, and reading a checkpoint. No broker, no Spark session."""
 
 import json
 import os
@@ -100,7 +100,7 @@ def test_without_a_place_to_stage_there_is_a_limit() -> None:
 
 @pytest.mark.parametrize("codec", ["none", "zstd"])
 def test_batches_keep_to_what_the_topic_takes(codec: str) -> None:
-    """Random bytes grow under compression, so that a batch of just the size before it is too large after."""
+    """Random bytes grow under compression, so a batch that just fits before it is too large afterwards."""
     values = [random.Random(number).randbytes(300) for number in range(40)]
     batches = encode(values, 1000, compression_type=codec)
     assert max(map(len, batches)) <= 1000

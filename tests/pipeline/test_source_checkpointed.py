@@ -1,4 +1,4 @@
-"""What a query keeps in its checkpoint, as JSON; and the lag that its progress shows. No broker, no Spark."""
+"""A query's checkpoint as JSON, and the lag that its progress shows. No broker, no Spark."""
 
 import json
 
@@ -26,7 +26,7 @@ groups = st.none() | st.builds(GroupRef, st.text(min_size=1), st.text())
 
 @given(offsets, ids, groups)
 def test_json_round_trip_has_one_text(given_offsets, given_ids, group):
-    """Spark tells by the text whether there is anything new."""
+    """Spark compares the text to find out whether there is anything new."""
     kept = Checkpointed(given_offsets, given_ids, group)
     text = json.dumps(kept.to_json())
     again = Checkpointed.from_json(json.loads(text))
@@ -91,7 +91,7 @@ def test_lag_of_every_partition(progress):
 
 
 def test_offsets_may_be_objects_already():
-    """As in `StreamingQueryProgress.prettyJson`."""
+    """`StreamingQueryProgress.prettyJson` contains objects."""
     assert lag({"sources": [{"endOffset": {"a": {"0": 3}}, "latestOffset": {"a": {"0": 4}}}]}).total == 1
 
 

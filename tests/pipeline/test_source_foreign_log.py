@@ -1,4 +1,4 @@
-"""Reading in Spark what brokers hold, ours and Apache Kafka's: every compression, and transactions."""
+"""Reading records of brokers, ours and Apache Kafka's, in Spark: every compression, and transactions."""
 
 import time
 
@@ -21,7 +21,7 @@ def servers(request):
 
 @pytest.fixture
 def topic(make_topic, servers):
-    """Two partitions: one with batches of all compressions, one with transactions of either end."""
+    """Two partitions: one with batches of all compressions, one with committed and aborted transactions."""
     topic = make_topic(2, compression_type="producer")
     for number, codec in enumerate(("none", "gzip", "snappy", "lz4", "zstd")):
         producer = Producer({"bootstrap.servers": servers, "compression.type": codec, "linger.ms": 20})
@@ -44,7 +44,7 @@ def topic(make_topic, servers):
 
 
 def consumed(servers, topic, isolation):
-    """What another client reads."""
+    """The records that another client reads."""
     consumer = Consumer(
         {
             "bootstrap.servers": servers,

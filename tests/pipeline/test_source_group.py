@@ -1,6 +1,6 @@
-"""The consumer group that follows a query: brought to where a batch ended, never against anybody else.
+"""The consumer group that follows a query: it commits where a batch ended, but never over other members.
 
-On a node of ours and on Apache Kafka.
+The tests run on a node of ours and on Apache Kafka.
 """
 
 import threading
@@ -29,7 +29,7 @@ def servers(either_servers):
 
 @pytest.fixture
 def follow(servers, group):
-    """Followers of one group, closed in the end."""
+    """Create followers of one group, and close them at the end."""
     made = []
 
     def make(clock=time.monotonic, **properties):
@@ -45,7 +45,7 @@ def follow(servers, group):
 
 @pytest.fixture
 def member(servers, group, request):
-    """A live member of the group; closed in the end."""
+    """A live member of the group, closed at the end."""
     made = []
 
     def join(topic, protocol):
@@ -129,7 +129,7 @@ def test_the_last_of_several_positions_counts(follow, committed, make_topic):
 
 
 def test_nothing_is_committed_after_a_pause(follow, committed, make_topic):
-    """From then on a sink may commit the next batch's end."""
+    """After a pause a sink may commit the next batch's end."""
     topic = make_topic()
     follower = follow()
     follower.open()
@@ -164,7 +164,7 @@ def test_a_group_with_members_is_refused_while_running(follow, member, make_topi
 
 
 def test_idle_offsets_are_committed_again_when_they_are_due(follow, committed, make_topic, admin, group):
-    """Seen by somebody else's commit, which the next one undoes."""
+    """The test changes the offset by another commit, which the next commit of the group undoes."""
     topic = make_topic()
     now_s = [1000.0]
     follower = follow(clock=lambda: now_s[0])

@@ -1,6 +1,6 @@
-"""Queries that a consumer group follows, in Spark: what lag tools see, restarts, the lag in the progress.
+"""Queries that a consumer group follows, in Spark: the lag that tools report, restarts, lag in the progress.
 
-What goes over the wire `test_source_group` tries on Apache Kafka too; this does with PENSTOCK_CLUSTERS=1.
+`test_source_group` tests the requests on Apache Kafka as well; this module does with PENSTOCK_CLUSTERS=1.
 """
 
 import json
@@ -32,7 +32,7 @@ def numbers(first, end):
 
 @pytest.fixture
 def start(spark, servers, group, tmp_path):
-    """Start a query that counts what it gets; stopped in the end."""
+    """Start a query that counts its rows, and stop it at the end."""
     queries = []
 
     def run(sink=lambda batch, batch_id: batch.count(), **options):

@@ -1,4 +1,4 @@
-"""Options of the source: what is accepted, and what an error says."""
+"""Options of the source: the accepted ones, and the texts of errors."""
 
 import pickle
 
@@ -114,7 +114,7 @@ def test_patience_of_the_driver_and_of_tasks():
 
 
 def test_timestamps_go_before_offsets_and_one_for_all_before_those_by_partition():
-    """The precedence of Spark's own source."""
+    """The precedence is the one of Spark's own source."""
     everything = SUBSCRIBED | {
         "startingTimestamp": "5",
         "startingOffsetsByTimestamp": '{"a": {"0": 6}}',

@@ -1,4 +1,4 @@
-"""From offsets to ranges: sizes, limits and what counts as data loss. No broker, no Spark."""
+"""Planning ranges from offsets: sizes, limits, and the detection of data loss. No broker, no Spark."""
 
 import json
 
@@ -28,7 +28,7 @@ offsets = st.dictionaries(partitions, st.integers(0, 1000), max_size=8)
 
 
 class Told:
-    """A rule that goes on, and what it was told."""
+    """A rule that continues after a loss, and the warnings it gave."""
 
     def __init__(self):
         self.told = []
@@ -151,7 +151,7 @@ def test_a_batch_waits_until_there_is_enough_or_it_has_waited_long_enough():
 
 
 def covered(tasks):
-    """The ranges that tasks read, put together again; within a partition they must follow each other."""
+    """Join the ranges that tasks read; within a partition they must follow each other."""
     whole = {}
     for part in (part for task in tasks for part in task):
         first, end = whole.get(part.topic_partition, (part.start, part.start))
@@ -205,5 +205,5 @@ def test_whole_ranges_are_shared_among_few_tasks(sizes, max_tasks):
 
 
 def test_a_limit_keeps_an_end_that_went_back():
-    """`plan_ranges` has to see it."""
+    """The end is passed on because `plan_ranges` has to detect it."""
     assert limit_rows({A0: 50, A1: 0}, {A0: 10, A1: 10}, {}, 5) == {A0: 10, A1: 5}

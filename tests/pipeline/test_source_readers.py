@@ -40,7 +40,7 @@ def batch_reader(source):
 
 @pytest.fixture
 def stream(source):
-    """Stream readers that are stopped in the end."""
+    """Create stream readers, and stop them at the end."""
     made = []
 
     def make(**options):
@@ -54,7 +54,7 @@ def stream(source):
 
 
 def values(reader, partitions):
-    """What the tasks read, each with a reader that came by pickle."""
+    """The values that the tasks read, each with an unpickled reader."""
     found = []
     for partition in partitions:
         task = pickle.loads(pickle.dumps(reader))
@@ -73,7 +73,7 @@ def numbers(first, end):
 
 
 def plain(offsets):
-    """Without what stands beside the offsets."""
+    """The offsets without the other parts of a checkpoint."""
     return to_json(from_json(offsets))
 
 

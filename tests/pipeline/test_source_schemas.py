@@ -56,7 +56,7 @@ def test_a_query_goes_on_over_new_schemas_and_puts_bad_records_aside(servers, re
     query = parse_streaming(options(servers, registry, topic, **policy), planned)
 
     def batch(start, end):
-        """What a micro-batch of the query has, as its tasks read it."""
+        """The rows of a micro-batch of the query, as its tasks read it."""
         ranges = [PartitionRange(topic, 0, start, end)]
         tables = [each.to_pylist() for each in read_ranges(pickle.loads(pickle.dumps(query)), ranges)]
         return [(row["offset"], row["value"]) for table in tables for row in table]

@@ -32,7 +32,7 @@ MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
 
 class Secured(NamedTuple):
-    """``servers``: listener → address."""
+    """A node with security; ``servers`` has the address of each listener."""
 
     servers: dict[str, str]
     authority: Authority

@@ -40,7 +40,7 @@ class Collected:
 
 @pytest.fixture
 def stream(spark, options, tmp_path):
-    """Run what is there through a sink, with one checkpoint."""
+    """Run a stream over the available records into a sink, always with the same checkpoint."""
 
     def run(sink, **more):
         query = (
@@ -84,7 +84,7 @@ def test_mistakes_are_told_before_the_query_runs(spark, servers):
 
 
 def test_a_stream_restarts_from_its_checkpoint(stream, make_topic, produce, tmp_path):
-    """Stopped cleanly, and stopped hard: the sink has the batch, the checkpoint has not."""
+    """Restart after a clean stop, and after a hard one: the sink has the batch but the checkpoint has not."""
     topic = make_topic(2)
     sink = Collected()
     produce(topic, numbers(0, 50), partition=0)
@@ -145,7 +145,7 @@ def test_lost_records_stop_the_stream_unless_told_otherwise(stream, make_topic, 
 
 
 def test_spark_finds_the_source_by_itself():
-    """`pyspark_penstock` is what Spark looks for; the other tests here never register anything."""
+    """Spark looks for `pyspark_penstock`; the other tests here never register anything."""
     import pyspark_penstock
 
     assert pyspark_penstock.DefaultSource.name() == "penstock"

@@ -1,6 +1,6 @@
 """The streaming reader as Spark calls it, without Spark: delays, groups, topics created again, transactions.
 
-On a node of ours and on Apache Kafka.
+The tests run on a node of ours and on Apache Kafka.
 """
 
 import json
@@ -39,7 +39,7 @@ def source(servers):
 
 @pytest.fixture
 def stream(source):
-    """Stream readers that are stopped in the end."""
+    """Create stream readers, and stop them at the end."""
     made = []
 
     def make(**options):
@@ -54,7 +54,7 @@ def stream(source):
 
 
 def plain(offsets):
-    """Without what stands beside the offsets, as a dict of dicts."""
+    """The offsets without the other parts of a checkpoint, as a dict of dicts."""
     return to_json(from_json(json.loads(json.dumps(offsets))))
 
 
@@ -188,7 +188,7 @@ def test_few_tasks_by_choice(stream, make_topic, produce):
 
 
 def test_a_topic_created_again_is_lost_data_and_then_a_new_topic(stream, make_topic, produce, admin):
-    """The restarted query finds more records than it had read, of another topic with the name."""
+    """The restarted query finds more records than it had read, in another topic with the same name."""
     topic = make_topic()
     produce(topic, numbers(0, 3))
     options = {"subscribe": topic, "startingOffsets": "earliest"}
@@ -264,7 +264,7 @@ def test_an_older_checkpoint_or_one_of_sparks_own_source_goes_on(stream, make_to
 
 
 def test_a_leader_that_seems_to_have_less_is_asked_again(stream, make_topic, produce):
-    """As may be for a moment after the leader has changed."""
+    """A new leader may report fewer records for a moment."""
     topic = make_topic()
     produce(topic, numbers(0, 3))
     reader = stream(

@@ -1,4 +1,4 @@
-"""Where partitions end, asked again and again: news is told at once, whatever was asked before."""
+"""The ends of partitions under repeated requests: new records are reported at once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from penstock.testing import Cluster as Nodes
 
 
 def test_what_comes_behind_news_is_told_at_once(penstock_cluster: Nodes) -> None:
-    """Who has read what was listed last is the one who waits: nobody watches for him yet."""
+    """A reader that has read up to the reported end is woken by the next record."""
     place = TopicPartition(f"tail-{uuid.uuid4().hex[:8]}", 0)
     producer = Producer({"bootstrap.servers": penstock_cluster.bootstrap_servers})
 
@@ -28,7 +28,7 @@ def test_what_comes_behind_news_is_told_at_once(penstock_cluster: Nodes) -> None
     config = ClientConfig.from_properties({"bootstrap.servers": penstock_cluster.bootstrap_servers})
     with Cluster(config) as cluster:
         create_topics(cluster, [NewTopic(place.topic, 1)])
-        # Time stands still: what is told is not told because it was due anyway.
+        # The clock stands still, so no end is reported merely because a refresh was due.
         tail = Tail(cluster, Topics((place.topic,)), IsolationLevel.READ_COMMITTED, clock=lambda: 100.0)
         try:
             assert tail.ends({place: 0}) == {place: 0}

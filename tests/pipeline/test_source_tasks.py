@@ -1,4 +1,4 @@
-"""What a task reads, without Spark: ranges of several partitions, and what becomes of its connections."""
+"""The records that a task reads, without Spark: ranges of several partitions, and its connections."""
 
 import threading
 import time
@@ -23,7 +23,7 @@ def options(servers, monkeypatch):
 
 
 def read(options, *ranges):
-    """Values by partition."""
+    """Read the ranges; return the values by partition."""
     found = {}
     for batch in read_ranges(options, ranges):
         for partition, value in zip(

@@ -1,4 +1,4 @@
-"""What cannot be decoded, in every format and by every choice: told, put aside or kept, never just null."""
+"""Undecodable records, in every format and by every policy: reported, put aside or kept, never just null."""
 
 import json
 import random
@@ -195,7 +195,7 @@ def test_a_bad_key_is_told_of_as_well(servers, make_topic, produce):
 
 
 def test_a_record_that_filled_its_batch_goes_aside_with_its_headers(servers, make_topic):
-    """One that was compressed to what a topic takes, and one that has just not been too large."""
+    """One record fits only because it was compressed, the other is just below the topic's limit."""
     topic, small, large = make_topic(), make_topic(), make_topic(max_message_bytes=str(4 << 20))
     full = random.Random(3).randbytes(1_048_500)
     producer = Producer(

@@ -36,7 +36,7 @@ def recording_of(options: str) -> Path:
 def test_the_first_jvm_records_and_later_ones_use_it(java: Java, spark_home: Path, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     recording = recording_of(class_data_options(java, spark_home, cache))
-    assert class_data_options(java, spark_home, cache) == ""  # one records already
+    assert class_data_options(java, spark_home, cache) == ""  # another process is recording
     recording.write_bytes(WHOLE)
     options = class_data_options(java, spark_home, cache).split()
     [archive] = cache.iterdir()

@@ -15,7 +15,7 @@ from penstock.spark.java import Java, JavaNotFound, find_java, java_version, lau
 
 
 def fake_java(home: Path, version_line: str) -> Path:
-    """A `bin/java` that answers `-version` and otherwise prints its arguments, one a line."""
+    """Write a `bin/java` that answers `-version` and otherwise prints its arguments, one per line."""
     launcher = home / "bin" / "java"
     launcher.parent.mkdir(parents=True)
     launcher.write_text(
@@ -123,7 +123,7 @@ print(spark.sql("SELECT java_method('java.lang.System', 'getProperty', 'java.hom
 @pytest.mark.long
 @pytest.mark.spark
 def test_spark_runs_on_the_java_that_pip_installed(tmp_path: Path) -> None:
-    """The machine's own Java is hidden: a PATH of just the commands that Spark's scripts call."""
+    """The machine's own Java is hidden: PATH has only the commands that Spark's scripts call."""
     commands = tmp_path / "bin"
     commands.mkdir()
     for name in ("bash", "dirname", "env", "ps", "sh", "uname"):

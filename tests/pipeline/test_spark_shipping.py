@@ -1,4 +1,4 @@
-"""What executors are sent: complete, without what they can't use, and made once for the same content."""
+"""The files sent to executors: complete, without unusable ones, and built once for the same content."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture
 def beside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """A package that lies beside an application."""
+    """A package that lies next to an application."""
     package = tmp_path / "beside_the_app"
     (package / "tables").mkdir(parents=True)
     (package / "__init__.py").write_text("from beside_the_app.tables import RATE\n")
@@ -35,7 +35,7 @@ def beside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 def test_the_library_is_enough_to_work_with_topics_and_topologies(beside: ModuleType, tmp_path: Path) -> None:
-    """In a Python without any installed package, with what Spark's own workers have: nothing of Spark."""
+    """The library runs in a Python that has only the packages of Spark's workers, and nothing of Spark."""
     library = make_library([beside], cache=tmp_path / "cache")
     program = (
         f"import sys; sys.path.insert(0, {str(library.directory)!r})\n"
@@ -102,11 +102,11 @@ def test_settings_of_your_own_go_before_those_of_a_profile() -> None:
     java = "spark.driver.extraJavaOptions"
     assert settings_for("local[2]", "low-latency", {})[java] == "-XX:TieredStopAtLevel=1"
     mixed = settings_for("local[2]", "low-latency", {java: "-XX:TieredStopAtLevel=4"})[java]
-    assert mixed.split()[-1] == "-XX:TieredStopAtLevel=4"  # of options that are repeated Java takes the last
+    assert mixed.split()[-1] == "-XX:TieredStopAtLevel=4"  # Java takes the last of repeated options
     cluster = settings_for("spark://one:7077", "throughput", {"spark.ui.enabled": "true"})
     assert cluster["spark.executor.extraJavaOptions"] == "-XX:+UseParallelGC"
     assert cluster["spark.ui.enabled"] == "true"
-    # What is right for a local disk is not for what a cluster may share.
+    # Settings for a local disk must not apply to storage that a cluster may share.
     assert "spark.sql.streaming.checkpointFileManagerClass" not in cluster
     assert "spark.driver.host" not in cluster
     assert int(settings_for("local[*]", "steady", {})["spark.sql.shuffle.partitions"]) <= (

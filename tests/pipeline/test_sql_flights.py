@@ -1,4 +1,4 @@
-"""examples/flights.sql over the demo's input: its views asked while it runs, its results those of pandas."""
+"""examples/flights.sql over the demo's input: its views answer while it runs, its results equal pandas'."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(900)]
 EXAMPLE = Path(__file__).parents[2] / "examples" / "flights.sql"
 TOPICS = Topics("nyc")
 PARTITIONS = 2
-# A year takes minutes: make soak-streams.
+# A year takes minutes, so only `make soak-streams` runs one.
 DAYS = 365 if os.environ.get("PENSTOCK_STREAMS_SPARK") == "all" else 4
 PORTIONS = 5  # of the records; the first two are mostly planes and airports
 TIMEOUT_S = 800
 
-#: What the example calls the demo's results.
 HOURS = "AIRLINE_HOURS"
+"""The example's name for the demo's results per hour."""
 TABLES = {
     "AIRLINE_DELAYS": TOPICS.airline_delays,
     "DESTINATION_DELAYS": TOPICS.destination_delays,
@@ -48,7 +48,7 @@ WINDOW_START_BYTES = 8
 
 
 class SqlServer:
-    """`penstock sql server` in a process of its own, asked over HTTP and by the shell."""
+    """`penstock sql server` in a process of its own, queried over HTTP and by the shell."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -60,7 +60,7 @@ class SqlServer:
         assert done.returncode == 0, done.stdout + done.stderr
 
     def rows(self, query: str) -> list[dict[str, Any]]:
-        """What a query that ends finds, by columns."""
+        """The rows of a query that ends, as dictionaries by column."""
         body = {"ksql": query, "streamsProperties": {"auto.offset.reset": "earliest"}}
         with self._rest.rows(body) as events:
             header, *found = events
@@ -69,13 +69,13 @@ class SqlServer:
         return [dict(zip(names, event["row"]["columns"], strict=True)) for event in found if "row" in event]
 
     def queries(self) -> list[dict[str, Any]]:
-        """Those that write, in the order of the script."""
+        """The queries that write, in the order of the script."""
         [shown] = self._rest.execute({"ksql": "SHOW QUERIES;"})
         found = [query for query in shown["queries"] if query["sinkKafkaTopics"]]
         return sorted(found, key=lambda query: int(query["id"].rpartition("_")[2]))
 
     def lag(self, sink: str) -> int:
-        """Of the query that writes to a stream or table, in its inputs and its own topics."""
+        """The lag of the query that writes to a stream or table, in its inputs and its own topics."""
         [entity] = self._rest.execute({"ksql": f"DESCRIBE {sink} EXTENDED;"})
         [group] = entity["sourceDescription"]["queryOffsetSummaries"]
         partitions = [each for topic in group["topicSummaries"] for each in topic["offsets"]]
@@ -119,7 +119,7 @@ def test_the_flights_in_sql(tmp_path: Path) -> None:
         while not feed.is_done:
             feed.send(feed.total // PORTIONS)
             require_plausible(server, feed.sent)
-        # In this order: who has read everything has written all that the next one reads.
+        # In the script's order: a query without lag has written all that the next one reads.
         wait_until(lambda: all(server.lag(sink) == 0 for sink in sinks), TIMEOUT_S)
         assert [query["state"] for query in server.queries()] == ["RUNNING"] * len(queries)
         expected = expected_results(read_topics(cluster.bootstrap_servers, TOPICS.inputs), TOPICS)
@@ -131,7 +131,7 @@ def test_the_flights_in_sql(tmp_path: Path) -> None:
 
 
 def require_plausible(server: SqlServer, sent: int) -> None:
-    """Of results while they grow: what holds of any part of the input."""
+    """Check conditions that hold for the results of any part of the input."""
     airlines, destinations = (
         server.rows(f"SELECT * FROM {table};") for table in ("AIRLINE_DELAYS", "DESTINATION_DELAYS")
     )
@@ -151,7 +151,7 @@ def require_answers_of_the_first_lines(server: SqlServer) -> None:
 
 
 def require_equal_results(written: Mapping[str, list[LogRecord]], expected: Expected) -> None:
-    """Those in the topics: the last rows of each table, and every hour once."""
+    """Compare the topics: the last rows of each table, and every hour once."""
     for table, topic in TABLES.items():
         require_equal(table, in_lower_case(table_of(written[table])), expected.results[topic])
     hours = in_lower_case(hours_of(with_hours_in_values(written[HOURS])))
@@ -159,7 +159,7 @@ def require_equal_results(written: Mapping[str, list[LogRecord]], expected: Expe
 
 
 def require_equal_views(server: SqlServer, expected: Expected) -> None:
-    """Pull queries find the same; of hours those that are still open, too."""
+    """Compare the answers of pull queries; they include the hours that are still open."""
     for table, topic in TABLES.items():
         require_equal(table, frame_of(server.rows(f"SELECT * FROM {table};")), expected.results[topic])
     hours = expected.results[TOPICS.hours]
@@ -182,7 +182,7 @@ def in_lower_case(found: pd.DataFrame) -> pd.DataFrame:
 
 
 def frame_of(rows: list[dict[str, Any]], *keys: str, dropped: str = "") -> pd.DataFrame:
-    """Rows by their first column and these ``keys``."""
+    """A frame of the rows, indexed by their first column and these ``keys``."""
     key = next(iter(rows[0]))
     index = [" ".join(str(row[name]) for name in (key, *keys)) for row in rows]
     frame = pd.DataFrame(rows, pd.Index(index, dtype=object))
@@ -190,7 +190,7 @@ def frame_of(rows: list[dict[str, Any]], *keys: str, dropped: str = "") -> pd.Da
 
 
 def with_hours_in_values(log: list[LogRecord]) -> list[LogRecord]:
-    """As the demo writes them: here a key has its window's start at its end."""
+    """Convert hours to the demo's form: here a key has its window's start at its end."""
     return [
         record._replace(
             key=record.key[:-WINDOW_START_BYTES],

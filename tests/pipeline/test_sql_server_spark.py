@@ -1,4 +1,4 @@
-"""`penstock sql server` as people start it: queries on Spark, through a restart, asked by the shell."""
+"""`penstock sql server` as users start it: queries on Spark, across a restart, queried by the shell."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TOTALS = (
 
 
 class Server:
-    """A process; one after the other may use the same folder."""
+    """A server process; several may use the same folder, one after another."""
 
     def __init__(self, bootstrap_servers: str, folder: Path) -> None:
         self._folder = folder
@@ -60,7 +60,7 @@ class Server:
             return subprocess.Popen([*PENSTOCK_SQL, *words], env=environment(), stderr=stderr)
 
     def sql(self, text: str) -> str:
-        """What the shell shows."""
+        """The output of the shell for these statements."""
         words = ["--server", self.url, "--set", "auto.offset.reset=earliest", "-e", text]
         done = CliRunner().invoke(sql.app, words)
         assert done.exit_code == 0, done.output
@@ -71,7 +71,7 @@ class Server:
         return self._process.wait(60)
 
     def kill(self) -> None:
-        """Whatever it does, if it has not ended."""
+        """Kill the process if it has not ended."""
         self._process.kill()
         self._process.wait(60)
 
@@ -85,7 +85,7 @@ def environment() -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    """Of these tests alone, whose topics have the same names as those of others."""
+    """A cluster for these tests only, because other tests use topics with the same names."""
     with Cluster() as found:
         yield found
 
@@ -106,7 +106,7 @@ def start(cluster: Cluster, tmp_path: Path) -> Iterator[Callable[[], Server]]:
 
 @pytest.mark.timeout(300)
 def test_a_server_through_two_lives(start: Callable[[], Server], cluster: Cluster) -> None:
-    """One test: a start takes longest."""
+    """Everything is in one test, because starting the server takes longest."""
     server = start()
     queries_run_and_pause(server)
     assert server.end(signal.SIGTERM) == 0
@@ -139,7 +139,7 @@ def queries_go_on_after_a_restart(server: Server) -> None:
     ]
     server.sql("TERMINATE ALL; DROP TABLE totals DELETE TOPIC;")
     assert "TOTALS" not in server.sql("SHOW TABLES; SHOW TOPICS; SHOW QUERIES;")
-    # What is left of queries that ended goes a moment later, or with the next start from this checkpoint.
+    # Topics of queries that ended are deleted a moment later, or at the next start from this checkpoint.
     wait_until(lambda: "-changelog" not in server.sql("SHOW ALL TOPICS;"))
 
 
@@ -171,8 +171,8 @@ def queries_that_fail_leave_the_others_alone(server: Server, cluster: Cluster) -
     ended = "SELECT logger, message->kafkaStreamsThreadError->errorMessage AS m FROM ksql_processing_log;"
     wait_until(lambda: re.search(r"CSAS_STRICT_\d+ +RecordFailed", server.sql(ended)) is not None)
     assert "CSAS_KEPT" in server.sql("DESCRIBE bids EXTENDED;")
-    # Figures come a moment after what they count. Three by each of two queries; by the third one, if it had a
-    # batch without the record that it failed on.
+    # Metrics lag behind the records. Each of two queries counts three; the third one counts some too if it
+    # had a batch without the record on which it failed.
     counted = re.compile("consumer-total-messages: +[67] .*consumer-failed-messages: +2 ", re.DOTALL)
     wait_until(lambda: bool(counted.search(server.sql("DESCRIBE bids EXTENDED;"))))
     wait_until(lambda: "  total-messages:         2 " in server.sql("DESCRIBE kept EXTENDED;"))

@@ -1,4 +1,4 @@
-"""SQL on Spark: what a script's queries write there is what they write without it."""
+"""SQL on Spark: a script's queries write the same records there as without it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ CREATE TABLE totals WITH (KAFKA_TOPIC='sql-totals') AS
 def test_a_query_on_spark_writes_what_it_writes_without(
     spark: SparkSession, servers: str, tmp_path: Path
 ) -> None:
-    """A filter, a join behind a repartition topic, another one, windows and four kinds of values."""
+    """The script has a filter, two joins behind repartition topics, windows and four kinds of values."""
     catalog, apps = Catalog(), []
     for number, read in enumerate(parse_script(SCRIPT, {})):
         found = analyze(read.statement, catalog, SCRIPT, read.place.offset)
@@ -77,5 +77,5 @@ def test_a_query_on_spark_writes_what_it_writes_without(
 
 
 def last_of(records: list[tuple[Any, Any, int]]) -> dict[bytes, tuple[bytes, int]]:
-    """The row of each key: what happened in between depends on which of two topics was read first."""
+    """The last row of each key; the earlier ones depend on which of two topics was read first."""
     return {bytes(key): (bytes(value), at) for key, value, at in records}

@@ -1,4 +1,4 @@
-"""`penstock streams` with Spark: an application from its file is run, told to stop, and reset."""
+"""`penstock streams` with Spark: an application from its file is run, stopped, and reset."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def test_of_two_drivers_with_a_checkpoint_each_the_later_one_goes_on(
 
 @pytest.mark.long
 def test_ctrl_c_stops_it_after_the_batch_in_hand(node: Node, file: Path) -> None:
-    """It reaches all processes of the terminal's group at once."""
+    """The signal reaches all processes of the terminal's group at once."""
     checkpoint = file.parent / "checkpoint"
     node.write(lines(50))
     process = run_apart(node, file, checkpoint)
@@ -207,13 +207,13 @@ def test_ctrl_c_stops_it_after_the_batch_in_hand(node: Node, file: Path) -> None
     assert len(sent) in (50, 100)
     commits = sorted(int(path.name) for path in (checkpoint / "commits").iterdir() if path.name.isdigit())
     offsets = sorted(int(path.name) for path in (checkpoint / "offsets").iterdir() if path.name.isdigit())
-    # One more may have been planned.
+    # One more batch may have been planned.
     assert commits == offsets[: len(commits)]
     assert len(offsets) - len(commits) <= 1, "batches were cut off"
 
 
 def _until(process: Any, word: str, timeout_s: float) -> str:
-    """What it prints up to the first line with this word."""
+    """The output up to the first line with this word."""
     said = ""
     deadline = time.monotonic() + timeout_s
     while word not in said:

@@ -1,4 +1,4 @@
-"""Stages as DataFrames, DataFrames as sources, and streams beside Spark's own answer over the same log."""
+"""Stages as DataFrames, DataFrames as sources, and streams compared with Spark's answer on the same log."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def order_rows() -> list[Row]:
 
 
 def collected(spark: Any, frame: Any, checkpoint: Path) -> list[Any]:
-    """What a query of the frame gives until all is read."""
+    """The rows that a query of the frame gives until all is read."""
     held: list[Any] = []
 
     def keep(batch: Any, number: int) -> None:
@@ -167,7 +167,7 @@ def test_stages_are_dataframes(node: Node, spark: Any, tmp_path: Path) -> None:
         ("Rome", 0, 60, 1),
         ("Rome", 60, 120, 1),
     ]
-    # The application is as it was, and has none of its topics.
+    # The application is unchanged, and none of its topics exist.
     assert list(app.topology().nodes) == nodes_before
     assert {name for name in node.admin.list_topics().topics if not name.startswith("__")} == {
         "orders",
@@ -198,7 +198,7 @@ def entering(frame: Any) -> App:
 @pytest.mark.long
 def test_a_dataframe_is_a_source_of_the_one_query(node: Node, spark: Any, tmp_path: Path) -> None:
     node.create(3, "cities")
-    # Equal keys meet where all partition by Kafka's hash, which is not this client's own.
+    # Equal keys meet only if all writers partition by Kafka's hash, which is not this client's default.
     producer = Producer({"bootstrap.servers": node.servers, "partitioner": "murmur2_random"})
     for user, city in (("ann", "Rome"), ("bob", "Oslo")):
         producer.produce("cities", city, user, timestamp=1)
@@ -240,7 +240,7 @@ def test_a_dataframe_is_a_source_of_the_one_query(node: Node, spark: Any, tmp_pa
 @pytest.mark.spark
 @pytest.mark.long
 def test_rows_of_a_dataframe_meet_a_global_table(node: Node, spark: Any, tmp_path: Path) -> None:
-    """Before the shuffle and behind it: as the table is when their batch runs."""
+    """Before the shuffle and behind it, rows meet the table as it is when their batch runs."""
     node.create(2, "titles")
     visits = tmp_path / "visits"
     visits.mkdir()
@@ -355,11 +355,11 @@ def test_the_guides_example(node: Node, spark: Any, tmp_path: Path) -> None:
     assert (key, jsons.loads(value or b"")) == (b"ann", {"page": "/a", "spent": 120.0})
 
 
-# Beside Spark's own answer
+# Compared with Spark's own answer
 
 
 def several_operators() -> App:
-    """None of them depends on the order of records, and none drops one as late."""
+    """Operators that neither depend on the order of records nor drop late ones."""
     app = App("several", key=string, value=long)
     left, right = app.stream("left"), app.stream("right")
     grouped = left.group_by_key()

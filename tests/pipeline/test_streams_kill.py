@@ -1,7 +1,7 @@
-"""kill -9 of a running application, in the middle of batches: started again, it goes on exactly.
+"""A running application is killed with SIGKILL in the middle of batches; restarted, it continues exactly.
 
-PENSTOCK_STREAMS_KILLS sets how many kills (10 to 20 s each; without it there are none and the test is passed
-over), PENSTOCK_SEED repeats a run.
+PENSTOCK_STREAMS_KILLS sets the number of kills (10 to 20 s each; without it there are none and the test is
+skipped), PENSTOCK_SEED repeats a run.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Process:
             )
 
     def wait_for_a_batch(self, number: int) -> None:
-        """Until this many processes have done their first one."""
+        """Wait until this many processes have finished their first batch."""
         deadline = time.monotonic() + START_TIMEOUT_S
         while self._log.read_text().count("first batch done") < number:
             assert self._process.poll() is None, self._log.read_text()[-4000:]
@@ -74,7 +74,7 @@ class Process:
 
 @contextmanager
 def writing(node: Node, rng: random.Random) -> Iterator[Counter[str]]:
-    """Records of random keys, all the time; how many of each, in the end."""
+    """Write records of random keys all the time; the number of each key is complete at the end."""
     written: Counter[str] = Counter()
     is_over = threading.Event()
 
@@ -110,7 +110,7 @@ def test_every_update_once_and_in_order_after_kills(tmp_path: Path) -> None:
                 run_and_kill(node, checkpoint, log, number, rng)
         drain(node, checkpoint, log)
         assert_exact(node, written)
-        # Once more, and from the topics alone: what the dead driver has left open is waited for.
+        # One more kill, then a restart from the topics alone, which waits for the dead driver's transaction.
         with writing(node, rng) as later:
             run_and_kill(node, checkpoint, log, KILLS + 2, rng)
         shutil.rmtree(checkpoint)

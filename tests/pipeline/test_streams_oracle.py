@@ -1,5 +1,7 @@
-"""The whole way of a query but Spark (packed blocks, the shuffle, workers that come and go, state as a log)
-against the interpreter that takes one record at a time in the order (timestamp, offset).
+"""All steps of a query but Spark itself, compared with an interpreter that takes one record at a time.
+
+The steps are packed blocks, the shuffle, changing workers, and state as a log; the interpreter takes records
+in the order (timestamp, offset).
 """
 
 from __future__ import annotations
@@ -25,13 +27,13 @@ PARTITIONS = 2
 EXAMPLES = int(os.environ.get("PENSTOCK_ORACLE_EXAMPLES", "15"))
 Batch = list[Row]
 
-#: Their tables can't be made from a stream, or their records may have no key.
 NOT_REKEYED = ("stream-versioned", "stream-versioned-grace")
+"""Operators whose tables can't be made from a stream, or whose records may have no key."""
 
 
 @st.composite
 def records(draw: st.DrawFn, nulls: bool) -> list[Row]:
-    """In the order in which they were written: out of order by time, some of them late."""
+    """Records in the order in which they were written: out of order by time, some of them late."""
     rng = random.Random(draw(st.integers(0, 2**32)))
     now_ms = rng.choice([0, 3, 50])
     rows: list[Row] = []
@@ -44,9 +46,7 @@ def records(draw: st.DrawFn, nulls: bool) -> list[Row]:
 
 
 def run(app: App, rows: list[Row], rng: random.Random, *, rekeyed: bool = False) -> tuple[list[Batch], list]:
-    """What each batch held, in the order of its tasks, and what was sent to ``out``, in the order of each
-    key.
-    """
+    """The records of each batch in the order of its tasks, and those sent to ``out`` in each key's order."""
     topology = app.topology()
     inputs = {"left", "right"} & topology.source_topics().keys()
     simulation = Simulation(app, dict.fromkeys(inputs, PARTITIONS), rng, workers=3)
@@ -77,25 +77,25 @@ def _batches(
             for offset in range(before.get(at, 0), simulation.read.get(at, 0)):
                 row = log[offset]
                 task = task_of(row)
-                # A partition's records stay in their order: the time of each is the greatest so far.
+                # A partition's records keep their order: the time of each is the greatest so far.
                 now_ms[task] = max(now_ms[task], row[3])
                 taken.append((task, now_ms[task], *at, offset, row))
         yield [row for *_, row in sorted(taken, key=lambda entry: entry[:5])]
 
 
 def interpreted(name: str, batches: list[Batch]) -> list[Sent]:
-    """What the oracle sends, one record at a time."""
+    """The records that the oracle sends, one record at a time."""
     interpreters = [INTERPRETERS[name]() for _ in range(PARTITIONS)]
     return [sent for batch in batches for row in batch for sent in interpreters[task_of(row)](row)]
 
 
 def task_of(row: Row) -> int:
-    """The task that the operator under test takes a record in."""
+    """The task in which the operator under test takes a record."""
     return partition_for_key((row[1] or "").encode(), PARTITIONS)
 
 
 def by_key(sent: list[Any]) -> dict[Any, list[Any]]:
-    """Values and timestamps of each key, in their order."""
+    """The values and timestamps of each key, in their order."""
     found: dict[Any, list[Any]] = defaultdict(list)
     for key, value, timestamp_ms in sent:
         found[key].append((value, timestamp_ms))
@@ -103,7 +103,7 @@ def by_key(sent: list[Any]) -> dict[Any, list[Any]]:
 
 
 def table(sent: list[Any]) -> dict[Any, Any]:
-    """What is left when a topic is read as a table."""
+    """The last value of each key: the topic read as a table."""
     last = {key: value for key, value, _ in sent}
     return {key: value for key, value in last.items() if value is not None}
 
@@ -122,7 +122,7 @@ CASES += [(name, True) for name in INTERPRETERS if name not in NOT_REKEYED]
 
 @pytest.mark.parametrize(("name", "rekeyed"), CASES)
 def test_a_query_sends_what_the_oracle_sends(name: str, rekeyed: bool) -> None:
-    """Every update, in the order of each key: so the final tables agree as well."""
+    """Every update is compared, in the order of each key, so the final tables agree as well."""
     nulls = name.startswith(("table", "suppress-time", "suppress-rows", "stream-table", "stream-versioned"))
 
     @settings(max_examples=EXAMPLES)
@@ -132,7 +132,7 @@ def test_a_query_sends_what_the_oracle_sends(name: str, rekeyed: bool) -> None:
         batches, sent = run(app, rows, random.Random(seed), rekeyed=rekeyed)
         expected = interpreted(name, batches)
         found = as_text(sent)
-        if name == "sliding-never-late":  # the windows of one record may go in another order
+        if name == "sliding-never-late":  # the order of one record's windows is undefined
             assert Counter(found) == Counter(expected)
             assert table(found) == table(expected)
         else:
@@ -141,7 +141,7 @@ def test_a_query_sends_what_the_oracle_sends(name: str, rekeyed: bool) -> None:
     agree()
 
 
-# Aggregates that send a key's last update of a batch: some of the oracle's updates, and its last ones.
+# Aggregates that send a key's last update of a batch: some of the oracle's updates, and always the last one.
 
 
 @vectorised(pa.string())
@@ -198,8 +198,8 @@ def test_cached_aggregates_send_some_of_the_oracles_updates(
     agree()
 
 
-# Operators behind repartition topics of their own: in which order the records of several tasks meet there is
-# open, so it is the final table that counts.
+# Operators behind repartition topics of their own: the order in which records of several tasks meet there
+# is undefined, so only the final tables are compared.
 
 
 def last_rows(batches: list[Batch]) -> dict[str | None, str]:

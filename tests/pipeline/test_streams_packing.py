@@ -1,4 +1,4 @@
-"""Blocks of records: what is packed comes out the same, from lists and from Arrow, and damage is named."""
+"""Blocks of records: they unpack to the same records, from lists and from Arrow, and damage is reported."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_arrow_arrays_are_packed_as_lists_are(rows: list, first: int) -> None:
     st.randoms(),
 )
 def test_blocks_in_any_order_give_one_order(read: list, rng: object) -> None:
-    """By the greatest timestamp so far, then topic, partition and offset, then as the records were made."""
+    """The order is by greatest timestamp so far, topic, partition, offset, and order of creation."""
     blocks = []
     rows = []
     for partition in range(4):

@@ -1,4 +1,4 @@
-"""Asking the stores of an application that runs on Spark."""
+"""Queries of the stores of an application that runs on Spark."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(120)]
 
 
 def test_a_writer_asks_for_the_results_of_his_records(spark: Any, tmp_path: Path) -> None:
-    """Of a store that records reach at once, and of one behind a repartition topic, two batches later."""
+    """Query a store that records reach at once, and one behind a repartition topic, two batches later."""
     app = App("asked", key=string, value=string)
     counts = app.stream("words").group_by_key().count(store="counts")
     counts.group_by(lambda word, n: (word[0], n), key=string, value=long).sum(store="sums")

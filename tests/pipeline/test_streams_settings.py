@@ -1,4 +1,4 @@
-"""What an application is started with where little is said."""
+"""The default settings with which an application is started."""
 
 from __future__ import annotations
 

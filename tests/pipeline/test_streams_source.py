@@ -1,4 +1,4 @@
-"""The source of an application's query and what is prepared for it, on a node and without Spark."""
+"""The source of an application's query and the preparations for it, on a node and without Spark."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def node(servers: str) -> Node:
 
 
 def reader_of(app: App, client: Client, servers: str, **settings: Any) -> StreamsReader:
-    """As `penstock.spark.streams.running.start` makes it."""
+    """A reader as `penstock.spark.streams.running.start` makes it."""
     topology = app.topology()
     counts = prepare_topics(client, topology)
     topics = {name: counts[name] for name in topology.source_topics().keys() - shuffled_topics(topology)}
@@ -63,7 +63,7 @@ def reader_of(app: App, client: Client, servers: str, **settings: Any) -> Stream
 
 
 def read_batch(reader: StreamsReader, start: dict, end: dict) -> list[tuple[int, Block]]:
-    """What the tasks of a batch give, in Spark's order."""
+    """The blocks that the tasks of a batch return, in Spark's order."""
     found: list[tuple[int, Block]] = []
     for partition in reader.partitions(start, end):
         for batch in reader.read(partition):
@@ -79,7 +79,7 @@ def counting(name: str, topic: str) -> App:
 
 
 def next_end(reader: StreamsReader, start: dict) -> dict:
-    """The same object as Spark gives: by way of JSON."""
+    """The next end as Spark gives it: copied by way of JSON."""
     return json.loads(json.dumps(reader.latestOffset(start, ReadAllAvailable())))
 
 
@@ -182,7 +182,7 @@ def test_global_tables_are_there_before_the_first_record(node: Node, client: Cli
 
 def test_topics_are_made_cut_off_and_deleted(node: Node, client: Client) -> None:
     create_topics(client, [NewTopic("made", 3, {"cleanup.policy": "compact"}), NewTopic("usual")])
-    create_topics(client, [NewTopic("made", 5)])  # it is there: left as it is
+    create_topics(client, [NewTopic("made", 5)])  # it exists and stays as it is
     topics = client.refresh(["made", "usual"]).topics
     assert (len(topics["made"].partitions), len(topics["usual"].partitions)) == (3, 1)
     node.write([("usual", b"k", b"%d" % n, n + 1) for n in range(5)])

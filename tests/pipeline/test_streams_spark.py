@@ -1,5 +1,4 @@
-"""Applications on Spark and a node: they agree with TopologyTest, continue from where they were,
-and say what is wrong.
+"""Applications on Spark and a node agree with TopologyTest, continue after a restart, and report errors.
 
 PENSTOCK_STREAMS_SPARK=all runs every operator and the rarer settings too; each run of an application takes
 two or three seconds.
@@ -57,8 +56,8 @@ def drain(app: App, node: Node, checkpoint: Path, spark: Any, **settings: Any) -
 EVERYTHING = os.environ.get("PENSTOCK_STREAMS_SPARK") == "all"
 everything = pytest.mark.skipif(not EVERYTHING, reason="PENSTOCK_STREAMS_SPARK=all runs it")
 
-#: A repartition topic behind state; two inputs.
 SAMPLED = ("table group of a filter", "stream-table join")
+"""Operators that always run: one has a repartition topic behind state, the other two inputs."""
 
 
 @pytest.mark.parametrize("case", OPERATORS if EVERYTHING else SAMPLED)
@@ -93,9 +92,7 @@ def totals(node: Node) -> dict[bytes | None, int]:
 
 
 def test_state_group_and_changelog_go_on_together(node: Node, spark: Any, tmp_path: Path) -> None:
-    """Over several partitions and batches: a checkpoint continues, and a new one is rebuilt from the
-    changelogs.
-    """
+    """Over several partitions and batches, a checkpoint continues, and a new one restores the changelogs."""
     node.create(3, "words")
     some_at_a_time = {"maxOffsetsPerTrigger": "40"}
     for run, checkpoint in enumerate(["one", "one", "two"], 1):
@@ -178,7 +175,7 @@ def test_a_checkpoint_of_the_time_before_applications_had_a_transactional_id_goe
 
 
 class Reminder(Processor[str, str, str, str]):
-    """Sends a record on when the time of day is past its time by a while."""
+    """A processor that forwards a record once the time of day is some time past the record's time."""
 
     def process(self, record: Record[str, str]) -> None:
         self.context.set_timer(record.key, self.context.wall_clock_ms + 300, "wall")
@@ -190,7 +187,7 @@ class Reminder(Processor[str, str, str, str]):
 def test_a_running_application_tells_how_far_it_is_and_time_passes(
     node: Node, spark: Any, tmp_path: Path
 ) -> None:
-    """Counts by the batch, and timers that no record wakes."""
+    """The counts grow with each batch, and timers fire without records."""
     node.create(2, "words")
     node.write(words(50))
     app = counting_app()
@@ -313,7 +310,7 @@ def test_a_record_that_fails_stops_the_application_and_is_named(
         drain(failing_app("failing"), node, tmp_path / "c", spark)
     assert str(failed.value) == message
     assert "Traceback" in failed.value.details
-    # Nothing of the batch is there, and nothing was committed of it.
+    # The failed batch has written nothing and committed nothing.
     assert node.read("totals") == []
     assert node.lag("failing", "numbers") == (2 if row is NUMBER else 1)
 
@@ -339,7 +336,7 @@ def test_records_that_fail_go_to_the_dead_letter_topic_as_in_a_topology_test(
 
 
 def by_name(headers: Any) -> dict[str, bytes]:
-    """But the stack: it tells of the process that the record failed in."""
+    """The headers without the stack, which depends on the process in which the record failed."""
     found = dict(headers)
     assert found.pop("__streams.errors.stacktrace").startswith(b"Traceback")
     return found
@@ -384,7 +381,7 @@ def test_topologies_without_state_keep_the_order_of_each_partition(
 def test_the_guide_s_examples(
     node: Node, spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With the topic that they read, and the active session."""
+    """The examples run with the topic that they read, and the active session."""
     text = GUIDE.read_text().replace("127.0.0.1:9092", node.servers).replace("/var/lib/shop", str(tmp_path))
     example, watching = re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
     names: dict[str, Any] = {"__name__": "__main__"}

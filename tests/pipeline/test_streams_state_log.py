@@ -1,4 +1,4 @@
-"""The state log: whatever the attempts, what is read is what was kept; damage is named."""
+"""The state log: whatever attempts were made, the state read is the state kept; damage is reported."""
 
 from __future__ import annotations
 
@@ -50,8 +50,10 @@ def short_chains(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @given(ATTEMPTS)
 def test_workers_with_memories_see_the_state_that_was_kept(attempts: list) -> None:
-    """Three workers; an attempt that fails leaves its changes in its worker's memory, and the batch is run
-    again by another with others.
+    """Run three workers, with attempts that fail.
+
+    A failed attempt leaves its changes in its worker's memory, and another worker runs the batch again with
+    other changes.
     """
     pages = MemoryPages()
     workers: list[GroupState | None] = [None, None, None]
@@ -99,7 +101,7 @@ def test_a_memory_that_is_ahead_is_not_believed() -> None:
     failed = batch(copy.deepcopy(pages), copy.deepcopy(first), "s", {b"a": b"lost"})
     state, _ = load(pages, failed, new_map)
     assert state.maps["s"].data == {b"a": b"1"}
-    # And as far as the state that was kept, but by another way.
+    # The memory's version is that of the state that was kept, but its history differs.
     batch(pages, first, "s", {b"b": b"2"})
     failed = batch(copy.deepcopy(pages), failed, "t", {b"a": b"lost"})
     state, _ = load(pages, failed, new_map)
@@ -174,7 +176,7 @@ def test_the_table_of_stores_tells_newer_releases_and_damage() -> None:
 
 
 def test_attempts_that_did_the_same_may_be_mixed() -> None:
-    """Spark keeps the file of one and goes on with the other, where an executor dies between the two."""
+    """Spark keeps one attempt's file and continues with the other's if an executor dies between the two."""
     pages = MemoryPages()
     batch(pages, None, "s", {b"a": b"1"})
     one, other = copy.deepcopy(pages), copy.deepcopy(pages)

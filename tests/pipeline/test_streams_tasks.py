@@ -1,5 +1,6 @@
-"""Everything that the query of an application runs, without Spark: it agrees with TopologyTest, however
-batches are cut, whichever worker runs them, and from wherever state is restored.
+"""All parts of an application's query, without Spark, agree with TopologyTest.
+
+They do so wherever batches are cut, whichever worker runs them, and wherever state is restored from.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def counts_app() -> App:
 
 
 def rekeyed_app() -> App:
-    """Map side, shuffle, state, and a repartition topic on the cluster."""
+    """An application with a map side, a shuffle, state, and a repartition topic on the cluster."""
     app = App("rekeyed", key=string, value=string)
     by_letter = app.stream("words").flat_map_values(lambda text: text.split(",")).group_by(lambda k, v: v)
     table = by_letter.count(store="letters")
@@ -88,8 +89,9 @@ RECORDS = st.lists(
 @settings(max_examples=40)
 @given(records=RECORDS, max_rows=st.integers(1, 10), seed=st.integers(0, 2**20))
 def test_the_query_agrees_with_the_test_driver(name: str, records: list, max_rows: int, seed: int) -> None:
-    """Final tables are equal for records of one partition at a time in order; the driver takes them one by
-    one in the order in which the tasks do: by batch and time.
+    """Final tables are equal for records of one partition at a time in order.
+
+    The driver takes them one by one in the order of the tasks: by batch and time.
     """
     make, partitions, outputs = APPS[name]
     simulation = Simulation(make(), partitions, random.Random(seed), workers=3)
@@ -128,7 +130,7 @@ def _all(make: Callable[[], App], partitions: dict[str, int], records: list, top
 
 
 def as_table(app: App, simulation: Simulation, topic: str) -> dict[Any, Any]:
-    """Read by the serdes of the test driver's output."""
+    """The topic as a table, read by the serdes of the test driver's output."""
     output = TopologyTest(app).output(topic)
     for key, value, timestamp_ms in simulation.written(topic):
         output._records.append((topic, None, key, value, timestamp_ms, ()))
@@ -142,7 +144,7 @@ def as_table(app: App, simulation: Simulation, topic: str) -> dict[Any, Any]:
     seed=st.integers(0, 2**20),
 )
 def test_cuts_change_nothing_where_records_are_out_of_order(records: list, max_rows: int, seed: int) -> None:
-    """The log decides which record is too late for its window, and which update of a row is its last."""
+    """The order of the log decides which record is too late for its window, and a row's last update."""
 
     def make() -> App:
         app = App("late", key=string, value=string)
@@ -310,7 +312,7 @@ def test_groups_are_spread_over_the_shuffle_partitions() -> None:
 
 
 def test_spark_s_hash() -> None:
-    """As ``SELECT hash(0), hash(1), hash(-1), hash(1048577)`` answers."""
+    """The hashes are those of ``SELECT hash(0), hash(1), hash(-1), hash(1048577)``."""
     assert [spark_hash(value) for value in (0, 1)] == [933211791, -559580957]
 
 

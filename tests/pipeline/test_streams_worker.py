@@ -1,4 +1,4 @@
-"""What a Spark worker process keeps in memory of applications."""
+"""The state of applications that a Spark worker process keeps in memory."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def forgetful() -> Iterator[None]:
 
 
 def started(name: str, checkpoint: str) -> str:
-    """The plan of a start, which is another one each time."""
+    """The plan of a start; each start has a new one."""
     app = App(name, key=string, value=string)
     app.stream("words").group_by_key().count(store="counts")
     plan = plan_of(app, {"words": 1})

@@ -1,4 +1,4 @@
-"""What a worker has imported stays out of its collections; nothing changes outside workers."""
+"""Imported modules stay out of a worker's garbage collections; nothing changes outside workers."""
 
 import gc
 import os

@@ -1,4 +1,4 @@
-"""The Python of Spark's workers: this one, with pyspark from where it is compiled."""
+"""The Python of Spark's workers: the driver's own, with pyspark from where it is compiled."""
 
 from __future__ import annotations
 

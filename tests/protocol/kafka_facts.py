@@ -1,4 +1,4 @@
-"""What is recorded of the target release's own classes in ``kafka_4_3_1_facts.txt``."""
+"""The facts about the target release's own classes, recorded in ``kafka_4_3_1_facts.txt``."""
 
 from __future__ import annotations
 

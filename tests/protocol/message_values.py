@@ -15,11 +15,11 @@ INTEGER_BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64, "uint16": 16, 
 LONG_ENOUGH_FOR_TWO_BYTES_OF_LENGTH = 150
 
 Override = Callable[[Field], "st.SearchStrategy[Any] | None"]
-"""Narrows the values of a field, for an oracle that cannot hold all of them."""
+"""A function that narrows the values of a field, for an oracle that cannot hold all of them."""
 
 
 def all_message_versions(*kinds: str) -> list[tuple[str, int]]:
-    """(name, version) of everything that the definitions have."""
+    """The (name, version) of each message in the definitions."""
     return [
         (message.name, version)
         for message in library.all_messages()
@@ -90,7 +90,7 @@ Plain = list[tuple[str, Any]]
 
 
 def plain(message: Message, version: int) -> Plain:
-    """(name, value) of the fields that ``version`` carries, structs in them the same way."""
+    """(name, value) of the fields that ``version`` carries, structs in the same way."""
     cls = type(message)
     return _plain_struct(message, cls._definition.body, version, cls.is_flexible(version))
 

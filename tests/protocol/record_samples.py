@@ -1,4 +1,4 @@
-"""Records to test with: Hypothesis strategies, and batches that Apache Kafka's own library wrote."""
+"""Records for tests: Hypothesis strategies, and batches that Apache Kafka's own library wrote."""
 
 from hypothesis import strategies as st
 

@@ -1,4 +1,4 @@
-"""Keys, version ranges and header versions against what the target release says of itself."""
+"""Keys, version ranges and header versions, compared with those of the target release."""
 
 from __future__ import annotations
 

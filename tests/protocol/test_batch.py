@@ -32,7 +32,7 @@ def produced(
     producer_epoch: int = -1,
     base_sequence: int = -1,
 ) -> bytes:
-    """A batch with any header a client might send, its checksum right unless given."""
+    """A batch with any header a client might send, and a correct checksum unless one is given."""
     delta = count - 1 if last_offset_delta is None else last_offset_delta
     under_crc = struct.pack(
         ">hiqqqhii",
@@ -51,7 +51,7 @@ def produced(
     return struct.pack(">qiibI", base_offset, size, -1, magic, checksum) + under_crc
 
 
-# The codes are those that Apache Kafka 4.3.1 answers to the same bytes, but for those marked "stricter".
+# The codes are those of Apache Kafka 4.3.1 for the same bytes, except for those marked "stricter".
 REFUSED = {
     "nothing": (b"", ErrorCode.INVALID_RECORD),
     "ten bytes": (GOOD[:10], ErrorCode.INVALID_RECORD),

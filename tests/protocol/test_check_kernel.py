@@ -1,4 +1,4 @@
-"""Both kernels find the same batches sound: the first that is cut short, damaged or old ends the run."""
+"""Both kernels accept the same batches: the first that is cut short, damaged or old ends the run."""
 
 import random
 from types import ModuleType

@@ -60,7 +60,7 @@ def kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> M
 
 
 def with_kernel(kernel: ModuleType, function, *args, **kwargs):
-    """Calls under Hypothesis, where a fixture would stay for all examples."""
+    """Call the function with this kernel; under Hypothesis a fixture would last for all examples."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(columns, "kernel", kernel)
         return function(*args, **kwargs)
@@ -155,7 +155,7 @@ batch_lists = st.lists(st.tuples(record_lists, st.sampled_from(Codec), st.intege
 
 
 def consecutive(batches: list[tuple[list[Record], Codec, int]]) -> bytes:
-    """Batches in a row, with gaps between their offsets."""
+    """Encode batches one after another, with gaps between their offsets."""
     out, offset = b"", 0
     for rows, codec, gap in batches:
         out += encode_batch(rows, offset + gap, codec)
@@ -206,7 +206,7 @@ def test_parts_together_are_the_whole(
     stop_at_rows: int,
     stop_at_bytes: int,
 ) -> None:
-    """Reading on from `end_position`, at most so much at a time, ends where one read of all does."""
+    """Repeated reads from `end_position`, each with a limit, end where one read of all does."""
     data = consecutive(batches)
     end = start + length
     whole = with_kernel(KERNELS[name], decode_columns, data, start, end, include_headers=True)
@@ -544,7 +544,7 @@ def test_bad_partitions_are_refused(kernel: ModuleType) -> None:
             kernel.split_rows(array("i", ids), 3)
 
 
-# --- looking into produced batches --------------------------------------------------------------------------
+# --- inspecting produced batches ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("codec", Codec)

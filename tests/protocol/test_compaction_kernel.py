@@ -1,4 +1,4 @@
-"""What compaction asks of a batch's records: the twins agree, and a dictionary agrees with them."""
+"""Compaction's reading of a batch's records: both kernels agree, and a dictionary agrees with them."""
 
 import random
 from types import ModuleType
@@ -28,7 +28,7 @@ SECRET = bytes(range(16))
 
 
 def random_batch(rng: random.Random, base_offset: int) -> bytes:
-    """A batch as producers and earlier cleanings leave them: gaps, tombstones, headers, odd timestamps."""
+    """A batch as producers and earlier cleanings leave it: gaps, tombstones, headers, odd timestamps."""
     offset = base_offset
     records = []
     for _ in range(rng.randrange(1, 12)):
@@ -138,7 +138,7 @@ def test_twins_refuse_the_same_bytes(seed: int) -> None:
 
 
 def some_batches(rng: random.Random) -> tuple[bytes, list[int]]:
-    """Batches in a row, plain ones mostly, with producers, delete horizons, gaps; and where they begin."""
+    """Consecutive batches, mostly plain, with producers, delete horizons and gaps; and their positions."""
     data = b""
     starts = [0]
     offset = rng.randrange(5)
@@ -175,7 +175,7 @@ def some_batches(rng: random.Random) -> tuple[bytes, list[int]]:
         batch.write_header(found, header)
         if change == 12:
             found[rng.randrange(len(found))] ^= 1 << rng.randrange(8)
-        elif change == 13:  # the checksum holds
+        elif change == 13:  # the checksum is still correct
             found[rng.randrange(HEADER_SIZE, len(found))] ^= 1 << rng.randrange(8)
             batch.write_header(found, header)
         data += found

@@ -210,7 +210,7 @@ def test_the_lz4_header_of_old_messages_is_repaired() -> None:
 
 
 def streamed_zstd(data: bytes, chunk_bytes: int) -> bytes:
-    """A frame without content size, many blocks: how the Java client's stream writes it."""
+    """A frame without content size and with many blocks, as the Java client's stream writes it."""
     compressor = cramjam.zstd.Compressor()
     parts = []
     for start in range(0, len(data), chunk_bytes):

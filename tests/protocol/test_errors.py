@@ -1,4 +1,4 @@
-"""Error codes against what the target release says of itself."""
+"""Error codes, compared with those of the target release."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The notation, and that the definitions say what the target release has."""
+"""The notation, and that the definitions equal those of the target release."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_tags_are_unique_and_tagged_fields_are_flexible() -> None:
 
 
 def test_every_element_of_an_array_takes_room() -> None:
-    """Then the bytes that remain bound the number of elements."""
+    """Therefore the remaining bytes bound the number of elements."""
     for message in library.all_messages():
         for version in message.versions.all():
             for struct in [message.body, *message.structs.values()]:

@@ -1,4 +1,4 @@
-"""Round trips of every version of every message, and the Python face of the classes."""
+"""Round trips of every version of every message, and the Python interface of the classes."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_records_are_views_of_the_input() -> None:
 
 
 class FileSlice:
-    """Stands for a slice of a segment file: a size, and bytes that only the kernel will see."""
+    """A stand-in for a slice of a segment file: a size, and bytes that only the kernel reads."""
 
     def __len__(self) -> int:
         return 1000
@@ -183,7 +183,7 @@ def test_tagged_fields_go_on_the_wire_only_when_set() -> None:
 
 
 def test_null_struct_marks() -> None:
-    """-1 for a null struct in an ordinary field (KIP-893), 0 in a tagged one."""
+    """A null struct is -1 in an ordinary field (KIP-893), and 0 in a tagged one."""
     assert m.ConsumerGroupHeartbeatResponse().encode(0).endswith(b"\xff\x00")
     value = m.ConsumerGroupMemberMetadataValue(classic_member_metadata=None)
     assert value.encode(0).endswith(b"\x01\x00\x01\x00")

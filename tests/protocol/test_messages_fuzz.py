@@ -1,4 +1,4 @@
-"""Hostile input to every decoder: it may only be refused as malformed, or taken for a valid message.
+"""Hostile input to every decoder: it must be refused as malformed, or decoded as a valid message.
 
 ``PENSTOCK_FUZZ_EXAMPLES=2000 pytest tests/protocol/test_messages_fuzz.py`` is the long run.
 """
@@ -68,7 +68,7 @@ def test_decoding_never_fails_otherwise(name: str, version: int) -> None:
     "filler", [b"\x00", b"\x01", b"\x02", b"\x03", b"\x7f", b"\x80", b"\xff", b"\x00\x01"]
 )
 def test_a_byte_repeated(filler: bytes) -> None:
-    """What nests as deep and counts as high as possible, for every decoder."""
+    """Repeated bytes nest as deep and count as high as possible, for every decoder."""
     data = filler * (4096 // len(filler))
     for name, version in all_message_versions():
         try:

@@ -1,4 +1,4 @@
-"""Every version of every message against Apache Kafka's own classes, where its jars and a JDK can be had."""
+"""Every version of every message compared with Apache Kafka's own classes, if its jars and a JDK exist."""
 
 from __future__ import annotations
 

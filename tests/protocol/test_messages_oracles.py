@@ -1,6 +1,6 @@
-"""Byte for byte against two other implementations: the messages of kafka-python 3 and of kio.
+"""The messages compared, byte for byte, with two other implementations: kafka-python 3 and kio.
 
-Each oracle decodes what Penstock encoded; the values it finds must be the ones that went in, and its own
+Each oracle decodes the bytes that Penstock encoded; its values must equal the original ones, and its own
 encoding of them must be the same bytes.
 """
 
@@ -33,13 +33,13 @@ from penstock.protocol.definition import Field
 few_examples = settings(max_examples=4, suppress_health_check=list(HealthCheck))
 
 LATEST_MS = 4_000_000_000_000
-"""2096: dates far beyond that are more than the oracles' date types hold."""
+"""The year 2096: the oracles' date types cannot hold dates far beyond that."""
 
 
 def assert_same_values(
     theirs: Any, ours: Any, equal: Callable[[Any, Any], bool] = lambda theirs, ours: theirs == ours
 ) -> None:
-    """Both are nested lists of (name, value). The oracles shorten some names, but keep the order."""
+    """Compare two nested lists of (name, value). The oracles shorten some names, but keep the order."""
     if isinstance(ours, list) and isinstance(theirs, list):
         assert len(theirs) == len(ours)
         for their_item, our_item in zip(theirs, ours, strict=True):
@@ -95,13 +95,13 @@ def kafka_python_field(value: Any, field: Any, version: int) -> Any:
 
 
 def equal_in_kafka_python(theirs: Any, ours: Any) -> bool:
-    """kafka-python leaves None where a tagged UUID or struct is absent."""
+    """Compare values: kafka-python leaves None where a tagged UUID or struct is absent."""
     absent = theirs is None and (ours == bytes(16) or isinstance(ours, list))
     return absent or bool(theirs == ours)
 
 
 def without_error(field: Field) -> st.SearchStrategy[int] | None:
-    """kafka-python takes any ApiVersions response with an error for one of version 0."""
+    """Allow only error code 0: kafka-python reads an ApiVersions response with an error as version 0."""
     return st.just(0) if field.name == "error_code" else None
 
 
@@ -128,7 +128,7 @@ def test_same_bytes_as_kafka_python(name: str, version: int) -> None:
 
 
 def kio_entities() -> dict[tuple[str, int], str]:
-    """Where kio keeps the class of each message and version: ``module:class``."""
+    """The class that kio has for each message and version: ``module:class``."""
     return {
         (path.partition(":")[2], version): path
         for versions in schema_name_map.values()
@@ -146,7 +146,7 @@ def in_kio() -> list[tuple[str, int]]:
 
 
 def kio_can_hold(field: Field) -> st.SearchStrategy[Any] | None:
-    """kio reads error codes as an enum and times as dates and durations, not as numbers."""
+    """Narrow values to kio's types: it reads error codes as an enum and times as dates and durations."""
     if field.name.endswith("error_code"):
         return st.sampled_from(list(map(int, kio.schema.errors.ErrorCode)))
     if field.type_name == "int64" and ("time" in field.name or field.name.endswith("_ms")):
@@ -171,7 +171,7 @@ def kio_values(value: Any) -> Any:
 
 
 def equal_in_kio(theirs: Any, ours: Any) -> bool:
-    """kio holds None for the zero UUID and for a date of -1."""
+    """Compare values: kio holds None for the zero UUID and for a date of -1."""
     return bool(theirs == ours) or (theirs is None and ours in (bytes(16), -1))
 
 

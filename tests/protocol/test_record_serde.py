@@ -47,7 +47,7 @@ def camel_case(name: str) -> str:
 
 
 def from_json(struct: Struct, cls: type, message: type[Message], values: dict[str, Any]) -> Any:
-    """The struct that Kafka's JSON stands for; names match without case, for Kafka's are not regular."""
+    """The struct for Kafka's JSON; names match without case, because Kafka's are not regular."""
     folded = {key.lower(): value for key, value in values.items()}
     arguments = {
         field.name: value_from_json(field, message, folded.pop(camel_case(field.name).lower()))

@@ -267,7 +267,7 @@ def test_control_batches() -> None:
     assert not header.is_transactional
     assert (header.base_offset, header.partition_leader_epoch, header.count) == (8, 2, 2)
     assert [(control_record_type(r.key), r.value) for r in decode_batch(data)] == entries
-    assert list(decode_batches(data)) == []  # readers do not see them
+    assert list(decode_batches(data)) == []  # readers skip them
 
 
 def test_control_records_of_another_kind() -> None:

@@ -32,7 +32,7 @@ ROWS = [
 
 
 def written_batches() -> list[bytes]:
-    """A batch of every codec, at its outermost levels, then of columns, of a transaction, and its marker."""
+    """A batch of each codec, also at its extreme levels, of columns, of a transaction, and its marker."""
     batches = [encode_batch(ROWS, compression=codec) for codec in Codec]
     for codec, levels in LEVELS.items():
         batches += [encode_batch(ROWS, compression=codec, level=level) for level in levels[:2]]

@@ -1,4 +1,4 @@
-"""What a kill costs, beside a power cut: nothing, where the machine runs on (KIP-966)."""
+"""The cost of a kill, unlike a power cut: nothing is lost if the machine keeps running (KIP-966)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ REGISTERED = re.compile(r"broker registered broker_id=(\d) epoch=\d+ previous_ep
 
 
 class Cluster:
-    """Three nodes, of which `trust` says what a kill means to them."""
+    """Three nodes; `trust` sets `penstock.trust.page.cache`."""
 
     def __init__(self, loop: VirtualLoop, directory: Path, *, trust: bool) -> None:
         layout = Layout((1, 2, 3), (1, 2, 3))
@@ -50,13 +50,13 @@ class Cluster:
         self._client = Client(self.simulated.settings, "client", Random(2))
 
     async def start(self) -> None:
-        """All nodes."""
+        """Start all nodes."""
         for machine in self.machines.values():
             machine.start()
         await self.simulated.until("all are up", lambda: len(self.simulated.up) == 3, 60)
 
     async def fill(self) -> None:
-        """A topic with acknowledged records, none of which is synced."""
+        """Create a topic with acknowledged records, none of which is synced."""
         topic = CreateTopicsRequest.CreatableTopic(
             name=TOPIC,
             num_partitions=1,
@@ -78,7 +78,7 @@ class Cluster:
             assert answer.responses[0].partition_responses[0].error_code == ErrorCode.NONE
 
     async def delete_before(self, offset: int) -> None:
-        """Of all live replicas."""
+        """Delete the records before this offset on all live replicas."""
         partition = DeleteRecordsRequest.DeleteRecordsPartition(partition_index=0, offset=offset)
         topic = DeleteRecordsRequest.DeleteRecordsTopic(name=TOPIC, partitions=[partition])
         request = DeleteRecordsRequest(topics=[topic], timeout_ms=10_000)
@@ -92,7 +92,7 @@ class Cluster:
 
     @property
     def brokers(self) -> dict[int, Broker]:
-        """Of the nodes that are up."""
+        """The brokers of the nodes that are up, by node id."""
         up = {node_id: machine.broker for node_id, machine in self.machines.items() if machine.is_up}
         return {node_id: broker for node_id, broker in up.items() if broker is not None}
 
@@ -120,7 +120,7 @@ class Cluster:
         return self.replicas[node_id].log.segments.active.file.path
 
     def values(self) -> list[bytes]:
-        """Those of the leader."""
+        """The values in the leader's log."""
         assert self.leader is not None
         log = self.leader.log
         data = log.segments.active.file.pread(log.segments.active.size, 0)
@@ -128,9 +128,9 @@ class Cluster:
 
 
 def run(tmp_path: Path, scenario: Callable[[Cluster], Awaitable[None]], *, trust: bool = True) -> None:
-    """Start a cluster with records, let the scenario do its worst, and start all that is down."""
+    """Start a cluster with records, run the scenario, and start all nodes that are down."""
     loop = VirtualLoop(Random(3))
-    gc.disable()  # what the dead left behind must not run
+    gc.disable()  # finalizers of a dead node's objects must not run
     try:
         with loop.stopped_stopwatches():
             cluster = Cluster(loop, tmp_path, trust=trust)
@@ -149,9 +149,9 @@ def run(tmp_path: Path, scenario: Callable[[Cluster], Awaitable[None]], *, trust
 
 
 async def lose_all(cluster: Cluster) -> None:
-    """Power fails at the leader and the others are killed, all in one moment; then all start again.
+    """Cut the leader's power and kill the others, all at one moment; then start all of them again.
 
-    The controller hears of those that were killed first: so who led is the last that it knows.
+    The controller notices the killed nodes first, so the leader is the last in-sync replica that it knows.
     """
     leader_id, log_file = cluster.leader_id, cluster.log_file(cluster.leader_id)
     content = log_file.read_bytes()
@@ -181,7 +181,7 @@ def test_power_fails_at_the_leader_the_others_are_killed_and_nothing_is_lost(tmp
 
 
 def test_records_are_lost_then_where_a_kill_counts_as_a_loss(tmp_path: Path) -> None:
-    """As in Apache Kafka: nobody is eligible, and who led last comes back with what it has."""
+    """No replica is eligible, as in Apache Kafka, and the last leader returns with the records it has."""
 
     async def scenario(cluster: Cluster) -> None:
         await lose_all(cluster)
@@ -193,7 +193,7 @@ def test_records_are_lost_then_where_a_kill_counts_as_a_loss(tmp_path: Path) -> 
 def test_a_log_that_is_damaged_is_no_eligible_one_though_its_process_was_only_killed(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Of two that were killed one finds an acknowledged record damaged: the other one leads."""
+    """One of two killed replicas finds an acknowledged record damaged, so the other one leads."""
 
     caplog.set_level("INFO")
 

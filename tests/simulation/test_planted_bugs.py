@@ -1,4 +1,4 @@
-"""Bugs that are put into the nodes, one at a time: the simulator has to find each within a few seeds."""
+"""Bugs planted in the nodes, one at a time: the simulator has to find each within a few seeds."""
 
 import os
 from collections.abc import Callable
@@ -35,7 +35,7 @@ RECORDS: dict[str, Any] = {"deletes_records": True, "fault_pause_s": 1.0}
 DIRECTORIES: dict[str, Any] = {"log_directories": 2}
 
 Planted = tuple[str, dict[str, Any]]
-"""The kind of fault that brings a bug to light, and what it needs beside."""
+"""The kind of fault that brings a bug to light, and the other conditions it needs."""
 
 
 def commits_what_only_the_leader_has(patch: pytest.MonkeyPatch) -> Planted:
@@ -124,7 +124,7 @@ PLANTED = [
 
 
 def focus(patch: pytest.MonkeyPatch, kind: str, needs: dict[str, Any]) -> None:
-    """Three nodes, many faults of one kind."""
+    """Draw scenarios with three nodes and many faults of one kind."""
     drawn = scenario.Scenario.of
 
     def of(rng: Random) -> scenario.Scenario:

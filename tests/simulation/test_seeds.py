@@ -13,7 +13,7 @@ SEEDS_PER_TEST = 7
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("first", range(0, SEEDS, SEEDS_PER_TEST))
 def test_no_promise_is_broken(first: int) -> None:
-    """In a process of its own, which has less to collect than this one: half the time."""
+    """Run in another process, which takes half the time because it has fewer objects to collect."""
     done = simulated(f"{first}-{first + SEEDS_PER_TEST - 1}")
     assert f"{SEEDS_PER_TEST} seeds, 0 failed" in done.stdout, done.stdout[-3000:] + done.stderr[-3000:]
     assert done.returncode == 0
@@ -31,7 +31,7 @@ def simulated(seeds: str, hash_seed: str = "random") -> subprocess.CompletedProc
 
 
 def test_two_runs_of_a_seed_are_the_same() -> None:
-    """In other processes, where strings hash otherwise and objects lie elsewhere."""
+    """Run in other processes, where strings have other hashes and objects other addresses."""
     outputs = []
     for hash_seed in ("1", "2"):
         done = simulated("1000-1001", hash_seed)

@@ -1,4 +1,4 @@
-"""Histories of clients that cannot be true, and those that can."""
+"""Histories of clients that cannot be true, and histories that can."""
 
 import pytest
 
@@ -14,8 +14,8 @@ def test_what_everybody_sees_alike_is_fine() -> None:
     history.read(P, 2, b"b-0")
     history.acknowledged(P, -1, [b"b-0"])  # repeated: its producer never learns the offset
     history.high_watermark(P, "c", 1, 3)
-    history.high_watermark(P, "other", 1, 2)  # asked earlier, hears it later
-    history.high_watermark(P, "c", 2, 1)  # a new leader knows less at first
+    history.high_watermark(P, "other", 1, 2)  # asked earlier, answered later
+    history.high_watermark(P, "c", 2, 1)  # a new leader may start with a lower one
     history.check_whole(P, {0: b"a-0", 1: b"a-1", 2: b"b-0", 3: CONTROL})
 
 
@@ -84,7 +84,7 @@ def test_an_offset_of_a_topic_before_is_no_offset_of_this_one() -> None:
     with pytest.raises(Violation, match="t-0 is found at 5, which no member committed"):
         history.fetched("g", known, {now: 5})
     history.doomed[b"before"] = None
-    history.fetched("g", known, {before: 0, now: 0})  # what was committed went with its topic
+    history.fetched("g", known, {before: 0, now: 0})  # the commit was deleted with its topic
 
 
 def test_what_a_deleted_topic_held_does_not_count() -> None:
@@ -105,7 +105,7 @@ def test_records_are_deleted_below_what_was_asked_for() -> None:
     history = History()
     history.acknowledged(P, 0, [b"a-0", b"a-1", b"a-2"])
     history.delete_before(P, 1)
-    history.check_whole(P, {0: b"a-0", 1: b"a-1", 2: b"a-2"})  # asked for, and not done
+    history.check_whole(P, {0: b"a-0", 1: b"a-1", 2: b"a-2"})  # requested, and not done
     history.check_whole(P, {1: b"a-1", 2: b"a-2"})
     with pytest.raises(Violation, match="offset 1: b'a-1' was acknowledged, found None"):
         history.check_whole(P, {2: b"a-2"})

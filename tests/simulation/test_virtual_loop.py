@@ -1,4 +1,4 @@
-"""Time that jumps, machines that pause and die, and the same order every time."""
+"""Virtual time: it jumps, machines pause and die, and the order of events is the same every time."""
 
 import asyncio
 from random import Random
@@ -99,7 +99,7 @@ def test_what_a_machine_starts_is_its_own_and_pauses_and_dies_with_it() -> None:
     assert loop.run_until_complete(story()) == [
         {"paused": 6, "dead": 6},
         {"paused": 6, "dead": 6},
-        {"paused": 9, "dead": 6},  # one that was due meanwhile, then each second
+        {"paused": 9, "dead": 6},  # a call that fell due meanwhile, then one each second
     ]
     loop.abandon()
 

@@ -1,4 +1,4 @@
-"""Connections over a network that is made up: whole, in order, late; or lost."""
+"""Connections over the virtual network: bytes arrive whole, in order and late, or are lost."""
 
 import asyncio
 from random import Random

@@ -1,19 +1,19 @@
-"""Cases of what the engine answers, as transcripts in text files.
+"""Cases of the engine's answers, as transcripts in text files.
 
-A file below `cases/answers` begins with `row: WHAT`, the row of the language table, and its cases are
+A file below `cases/answers` begins with `row: NAME`, the row of the language table, and its cases are
 
     == a name
-    source: where the expectation comes from, if it was not thought out here
+    source: where the expectation comes from, unless it is our own
     > CREATE STREAM s (id INT KEY, v INT) WITH (KAFKA_TOPIC='s', FORMAT='JSON', PARTITIONS=1);
     > INSERT INTO s VALUES (1, 2);
     > SELECT * FROM s;
     ID | V
     1 | 2
 
-Behind `> ` stand statements, and below them the answer to the last one; without one it just has to be carried
-out. Rows are JSON; those of a pull query stand in alphabetical order unless it has a LIMIT. What is no row is
-as the shell shows it, `! ` stands before each line of an error, and a line `…` for any lines, or none. The
-folder `files` is that of scripts and of Python functions.
+Statements follow `> `, and the answer to the last one stands below them; without an answer the statements
+only have to succeed. Rows are JSON; those of a pull query are sorted alphabetically unless it has a LIMIT.
+Other answers are written as the shell shows them; `! ` marks each line of an error, and a line `…` matches
+any number of lines, also none. The folder `files` has the scripts and the Python functions.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ FILES = ANSWERS / "files"
 
 @dataclass(frozen=True)
 class Asked:
-    """Statements, and what the last one is answered with: None where that is not said."""
+    """Statements, and the answer to the last one, or None if the case has none."""
 
     sql: str
     answer: str | None
 
     def is_answered_by(self, found: str) -> bool:
-        """Whether an answer is the expected one."""
+        """Return whether the answer found is the expected one."""
         if self.answer is None:
             return True
         lines = [".*" if line == "…" else re.escape(_close(line)) for line in self.answer.split("\n")]
@@ -44,7 +44,7 @@ class Asked:
 
 
 def _close(text: str) -> str:
-    """How wide a table's columns are depends on lines that may not be looked at."""
+    """Collapse spaces: a table's column widths may depend on lines that the case leaves out."""
     return re.sub("  +", "  ", text)
 
 

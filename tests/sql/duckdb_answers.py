@@ -1,4 +1,4 @@
-"""What DuckDB says to the generated queries that are plain relational ones: the rows in the end."""
+"""DuckDB's answers to those generated queries that are plain relational ones: the final rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from penstock.sql.catalog import Role
 
 Rows = list[tuple[Any, ...]]
 
-# What ksqlDB means by its words, in DuckDB's: nulls in sums and texts, whole quotients, what came first.
+# ksqlDB's expressions in DuckDB's words: nulls in sums and texts, integer division, order of arrival.
 _MEANINGS = (
     (r"SUM\((\w+)\)", r"coalesce(sum(\1), 0)"),
     (r"COLLECT_LIST\((\w+)\)", r"list(\1 ORDER BY n)"),
@@ -23,7 +23,7 @@ _MEANINGS = (
     (r"word \+ '!'", r"coalesce(word, 'null') || '!'"),
     (r" / ", r" // "),
     (r"UCASE\(", r"upper("),
-    # LIKE of null is an error, which is never true, whatever else would be.
+    # LIKE of null is an error in ksqlDB: the whole condition is not true, even if its other part is.
     (r"(word LIKE '\S+') OR", r"\1 OR word IS NOT NULL AND"),
 )
 
@@ -55,19 +55,19 @@ def _query(sql: str) -> str:
         )
     for pattern, meaning in _MEANINGS:
         query = re.sub(pattern, meaning, query)
-    if by is None:  # what ksqlDB compares is false where it is null
+    if by is None:  # ksqlDB's comparisons with null are false
         query = re.sub(r", (.*?) AS z FROM", lambda found: f", {_z(found[1])} AS z FROM", query)
     return f"SELECT {query}"
 
 
 def _z(expressions: str) -> str:
-    """The last expression of the list, never null."""
+    """Make the last expression of the list false where it is null."""
     head, separator, last = expressions.rpartition(" AS y, ")
     return f"{head}{separator}coalesce({last}, false)"
 
 
 def rows_in_the_end(case: RecordCase, *, by_key: bool) -> Rows:
-    """The rows that records stand for: all of a stream, the last of each key of a table."""
+    """The final rows of the records: all of a stream, the last of each key of a table."""
     _, plans = analyzed(case.sql)
     root = plans[0][0].root
     assert isinstance(root, p.Sink)

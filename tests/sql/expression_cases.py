@@ -1,5 +1,7 @@
-"""Cases of expressions in text files: `== name`, perhaps `with COLUMN = VALUE; …` in place of the row below,
-then lines `expression → value TYPE`, and behind ` !` what is reported, each part with its error.
+"""Cases of expressions in text files.
+
+A case is `== name`, perhaps `with COLUMN = VALUE; …` to replace the row below, then lines
+`expression → value TYPE`, and after ` !` the reported errors, each with the part that failed.
 """
 
 import ast
@@ -85,7 +87,7 @@ def columns() -> tuple[Column, ...]:
 
 
 def projected(expression: str) -> Project:
-    """The plan's step that computes it."""
+    """The step of the plan that computes the expression."""
     text = f"SELECT {expression} AS x FROM rows EMIT CHANGES"
     plan = analyze(parse(text), catalog(), text).plan
     assert plan is not None
@@ -105,7 +107,7 @@ def _held(value: Any, type_: SqlType) -> Any:
 
 
 def outcome(case: ExpressionCase) -> str:
-    """The value and its type, and what was reported."""
+    """The value and its type, and the errors reported."""
     (computed,) = projected(case.expression).columns
     function = compile_value(computed.expression, columns(), catalog().functions)
     reports: list[str] = []
@@ -115,7 +117,7 @@ def outcome(case: ExpressionCase) -> str:
 
 
 def shown(value: Any, type_: SqlType) -> str:
-    """A value as the cases write it; one that is not what its type holds is an error."""
+    """Write a value as the cases do; fail if it does not fit its type."""
     if value is None:
         return "null"
     match type_:

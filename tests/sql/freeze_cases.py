@@ -1,4 +1,4 @@
-"""Writes the generated cases again: `python tests/sql/freeze_cases.py`. What they expect is the oracle's."""
+"""Write the generated cases again: `python tests/sql/freeze_cases.py`. The oracle gives the expectations."""
 
 import sys
 
@@ -11,7 +11,7 @@ RECORDS_OF_A_CASE = 6
 
 
 def frozen(kind: str) -> str:
-    """The first seeds whose queries write enough to tell something."""
+    """The first cases, in order of seeds, whose queries write enough records to be useful."""
     texts: list[str] = []
     seed = 0
     while len(texts) < CASES_OF_A_KIND:

@@ -1,4 +1,4 @@
-"""Records as ksqlDB's tests of queries write them, in JSON, and ours beside them."""
+"""Records as ksqlDB's tests of queries write them, in JSON, compared with ours."""
 
 from __future__ import annotations
 
@@ -19,17 +19,18 @@ from penstock.sql.formats.json_values import coercion
 from penstock.sql.types import SqlType
 from penstock.topology.serdes import Window, Windowed
 
-#: The last digits of a double, and a FLOAT of Protobuf.
 _CLOSE = 1e-6
+"""The tolerance for the last digits of a double, and for a FLOAT of Protobuf."""
 
 
 class Differs(Exception):
-    """What was found, and what was expected."""
+    """A difference between the record found and the one expected."""
 
 
 class Side:
-    """The keys or the values of one topic's records. What JSON and DELIMITED say is compared as it is, what
-    other formats say as our serdes read it.
+    """The keys or the values of one topic's records.
+
+    JSON and DELIMITED are compared as they stand, other formats as our serdes read them.
     """
 
     def __init__(self, name: str, format_: str, columns: Sequence[Column], serde: Any) -> None:
@@ -50,7 +51,7 @@ class Side:
         )
 
     def expect(self, wanted: Any, found: bytes | None, window: Mapping[str, Any] | None = None) -> None:
-        """Raises Differs."""
+        """Compare the bytes found with the wanted value; raises Differs if they differ."""
         if window is not None:
             windowed = self._serde.deserialize(found)
             if windowed.window != _window(window):
@@ -64,7 +65,7 @@ class Side:
         elif self._format == "DELIMITED" and isinstance(wanted, str):
             self._same(found.decode(), wanted)
         else:
-            # Once there and back: Protobuf doesn't tell null from a type's default.
+            # The wanted value is encoded and decoded, because in Protobuf null equals a type's default.
             self._same(self._serde.deserialize(found), self._serde.deserialize(self.bytes_of(wanted)))
 
     def _typed(self, given: Any) -> tuple[Any, ...]:
@@ -86,7 +87,7 @@ class Side:
 
 
 def sides_of(source: DataSource, registry_url: str | None) -> tuple[Side, Side]:
-    """Of the keys, and of the values."""
+    """The sides of the keys and of the values."""
     values = tuple(each for each in source.columns if each.role is Role.VALUE)
     settings = format_settings(source, {URL: registry_url} if registry_url else {})
     key = key_serde(source.keys, source.key_format, settings, source.window, topic=source.topic)
@@ -102,7 +103,7 @@ def _window(said: Mapping[str, Any]) -> Window:
 
 
 def _has_field(given: Any, column: Column) -> bool:
-    """Whether an object has the column as its field, rather than being its value."""
+    """Return whether the object has the column as a field; if not, it is the column's value itself."""
     if not isinstance(given, dict):
         return False
     return not isinstance(column.type, (types.Struct, types.Map)) or [*map(str.upper, given)] == [column.name]
@@ -134,5 +135,5 @@ def _alike(found: Any, wanted: Any) -> bool:
 
 
 def _fields(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Names are compared in upper case, and a field that is null may be missing, as in ksqlDB's runner."""
+    """The fields that are not null, in upper case: ksqlDB's runner ignores case and missing nulls."""
     return {name.upper(): value for name, value in given.items() if value is not None}

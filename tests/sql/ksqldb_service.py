@@ -1,4 +1,4 @@
-"""A server without brokers for ksqlDB's tests of queries: what their statements make."""
+"""A server without brokers for ksqlDB's tests of queries."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _COMMENTS = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _TOPIC = re.compile(r"(?i)kafka_topic\s*=\s*'([^']+)'")
 _PARTITIONS_SAID = re.compile(r"(?i)partitions\s*=\s*(\d+)")
 _AS_SELECT = re.compile(r"(?is)\bas\s+select\b")
-#: How many partitions a topic has of which a case says nothing.
 _PARTITIONS = 4
+"""The partitions of a topic for which a case gives no number."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """``content`` is its object in a file, ``format`` one of those that it is run with."""
+    """One case: ``content`` is its object in a file, ``format`` one of the formats that it is run with."""
 
     name: str
     format: str
@@ -65,7 +65,7 @@ def cases_in(directory: Path, words: Sequence[str]) -> Iterator[Case]:
 
 
 class Service:
-    """Statements are prepared, applied and registered as a server does; topics are a dictionary."""
+    """A service that prepares, applies and registers statements as a server does; topics are a dictionary."""
 
     def __init__(self, case: Case, registry: SmallRegistry | None) -> None:
         self._case = case
@@ -80,7 +80,7 @@ class Service:
         self._make_topics()
 
     def _make_topics(self) -> None:
-        """Those that are there before any statement."""
+        """Create the topics that exist before any statement."""
         for statement in self._case.statements:
             topic = _TOPIC.search(statement)
             if topic is not None and not _AS_SELECT.search(statement):
@@ -118,7 +118,7 @@ class Service:
                 register_schemas(source, client, is_result=source.name in applied.state.made_from)
         self.state = applied.state
 
-    # Schemas that a case describes. Their ids count from 1, so they come when a statement names their topic.
+    # Schemas that a case describes. Ids count from 1, so each is registered when a statement names its topic.
 
     def _register_named(self, statement: str) -> None:
         for name in list(self._described):
@@ -148,7 +148,7 @@ class Service:
         for each in references:
             self._registry.add(each["subject"], each["schema"], format_)
 
-    # What came of the statements
+    # The results of the statements
 
     def queries(self) -> list[PersistentQuery]:
         return [each for each in self.state.queries.values() if each.plan is not None]
@@ -161,7 +161,7 @@ class Service:
 
 
 def _overrides(case: Case) -> dict[str, str]:
-    """Those of a case's properties that are ksqlDB's: others are of its inside, and of Kafka Streams."""
+    """A case's properties that are ksqlDB's own: others are internal or belong to Kafka Streams."""
     made = {"auto.offset.reset": "earliest"}
     for name, value in case.content.get("properties", {}).items():
         try:

@@ -1,11 +1,11 @@
 """ksqlDB's own tests of queries, run by our engine: `python tests/sql/ksqldb_suite.py DIRECTORY [WORD ...]`.
 
 DIRECTORY holds the JSON files of its ``query-validation-tests`` (ksqlDB's repository has them below
-``ksqldb-functional-tests/src/test/resources``); words choose the cases with one of them in their name. Each
-query runs in a `TopologyTest`. Prints the cases that differ and how; exits with 1 where there are any that
-are not in `KNOWN_DIFFERENCES`.
+``ksqldb-functional-tests/src/test/resources``); if words are given, only cases with one of them in their name
+are run. Each query runs in a `TopologyTest`. The script prints the cases that differ and how; it exits with 1
+if any of them is not in `KNOWN_DIFFERENCES`.
 
-A case that expects an exception has to be refused; the words of the refusal are our own.
+A case that expects an exception has to be refused; the text of the refusal is our own.
 """
 
 from __future__ import annotations
@@ -33,13 +33,12 @@ from penstock.sql.catalog import DataSource, Role
 from small_registry import SmallRegistry
 
 _KEYS = (s.Constraint.KEY, s.Constraint.PRIMARY_KEY)
-#: Functions that ksqlDB's tests have in a jar of their own.
 _OF_THEIR_JAR = re.compile(
     r"(?i)\b(WHENCONDITION|WHENRESULT|BAD_UDF|TEST_UD\w+|THROWING_UDTF|TOSTRUCT|[A-Z_]+_ARG)\("
 )
+"""Functions that ksqlDB's tests have in a jar of their own."""
 _WINDOW_AT_0 = "a window that begins in 1970, at 0, is told"
 _PSEUDO_COLUMNS = "SELECT * has no pseudo columns of both sides"
-#: Cases in which we differ, and why.
 KNOWN_DIFFERENCES = {
     "suppress: should include out of order events before window end plus grace period passes": _WINDOW_AT_0,
     "suppress: should drop out of order event after window end plus grace period passes": _WINDOW_AT_0,
@@ -56,11 +55,12 @@ KNOWN_DIFFERENCES = {
     "sink-partitions-replicas: Use the legacy default sink properties for the sink topic if default "
     "partitions and replicas were set": "ksql.sink.partitions is none of our properties",
 }
+"""Cases in which our results differ, and why."""
 _JAR = "they call functions of a jar of ksqlDB's tests"
 
 
 def run(case: Case, registry: SmallRegistry | None) -> None:
-    """Raises Differs, and whatever the engine does."""
+    """Run the case; raises Differs, or any error of the engine."""
     expected = case.content.get("expectedException")
     service = Service(case, registry)
     try:
@@ -81,7 +81,7 @@ def run(case: Case, registry: SmallRegistry | None) -> None:
 
 
 def _outputs(service: Service, case: Case) -> Mapping[str, list[Any]]:
-    """By topic what the queries write."""
+    """The records that the queries write, by topic."""
     queries = Queries([], {})
     for query in service.queries():
         queries.add(query.planned.app, [query.sink.topic], {})
@@ -154,7 +154,7 @@ def _expect_source(service: Service, wanted: Mapping[str, Any]) -> None:
 
 
 def outcome(case: Case) -> str:
-    """passed, or why not."""
+    """Return "passed", or why the case failed."""
     if _OF_THEIR_JAR.search(" ".join(case.statements)):
         return f"left out: {_JAR}"
     with ExitStack() as stack:

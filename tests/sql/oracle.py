@@ -1,8 +1,8 @@
-"""A second opinion on what queries give: an interpreter of plans, one record at a time, slow and plain.
+"""A second opinion on the results of queries: an interpreter of plans, one record at a time, slow and plain.
 
-Written from ksqlDB's and Kafka Streams' documentation. It keeps every record it has seen in lists, looks
-through all of them each time, and shares nothing with the engine but the plan: no evaluation, no stores, no
-topology. Decimals, temporal types and most functions are left to other oracles: `Unknown` is raised for them.
+It is written from ksqlDB's and Kafka Streams' documentation. It keeps every record it has read in lists,
+searches all of them each time, and shares nothing with the engine but the plan: no evaluation, no stores, no
+topology. Decimals, temporal types and most functions are left to other oracles: it raises `Unknown` for them.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ DAY_MS = 24 * 60 * 60 * 1000
 
 
 class Unknown(Exception):
-    """What this oracle does not know."""
+    """The oracle cannot compute this result."""
 
 
 @dataclass(frozen=True)
 class Event:
-    """A record of a stream, or a change of a table: ``old`` is what it was before."""
+    """A record of a stream, or a change of a table: ``old`` is the row before the change."""
 
     key: Key | None
     row: Row | None
@@ -45,7 +45,7 @@ class Event:
 
 
 class _Failed(Exception):
-    """An operator of numbers or of logic met a null, or a quotient zero: what it stands in has no value."""
+    """A number or logic operator met a null, or a divisor was zero: the whole expression has no value."""
 
 
 def _given(of: Any) -> Any:
@@ -55,7 +55,9 @@ def _given(of: Any) -> Any:
 
 
 def _argument(node: exp.Expr, row: Row) -> Any:
-    """ksqlDB catches what fails in arguments that are calls or parts of structs. In others it does where it
+    """Evaluate an argument.
+
+    ksqlDB catches failures in arguments that are calls or parts of structs. In others it does so where it
     converts the argument, which depends on types that are not known here.
     """
     if isinstance(node, exp.Anonymous | exp.Dot):
@@ -67,7 +69,7 @@ def _argument(node: exp.Expr, row: Row) -> Any:
 
 
 def guarded(node: exp.Expr, row: Row) -> Any:
-    """What stands alone: null where its evaluation failed."""
+    """The value of a whole expression: null if its evaluation failed."""
     try:
         return value(node, row)
     except _Failed:
@@ -106,7 +108,7 @@ def value(node: exp.Expr, row: Row) -> Any:
             for branch in node.args["ifs"]:
                 found = value(branch.this, row)
                 if found is None and not node.this:
-                    raise _Failed  # as ksqlDB's code, which asks null whether it is true
+                    raise _Failed  # ksqlDB's code fails too if a condition is null
                 if of is not None and found == of:
                     return value(branch.args["true"], row)
             return value(node.args["default"], row) if node.args.get("default") else None
@@ -133,7 +135,7 @@ def value(node: exp.Expr, row: Row) -> Any:
 
 
 def _logical(node: exp.And | exp.Or, row: Row) -> bool:
-    """The right side is not looked at where the left one decides."""
+    """Evaluate AND or OR; the right side is not evaluated if the left one decides."""
     left = _given(value(node.this, row))
     if left is isinstance(node, exp.Or):
         return left
@@ -197,7 +199,7 @@ def _binary(node: exp.Binary, left: Any, right: Any) -> Any:
         if type(node) in (exp.EQ, exp.NEQ):
             return results[comparisons[type(node)]]
         return (left < right, left <= right, left > right, left >= right)[comparisons[type(node)] - 2]
-    if isinstance(node, exp.DPipe):  # it is CONCAT, which takes a null for nothing
+    if isinstance(node, exp.DPipe):  # CONCAT, which ignores nulls
         return "".join(each for each in (left, right) if each is not None)
     if isinstance(node, exp.Add) and (isinstance(left, str) or isinstance(right, str)):
         return "".join("null" if each is None else each for each in (left, right))
@@ -215,7 +217,7 @@ def _binary(node: exp.Binary, left: Any, right: Any) -> Any:
 
 
 def _divided(remainder: bool, left: Any, right: Any) -> Any:
-    """As in Java: towards zero, the remainder with the dividend's sign; by zero there is no value."""
+    """Divide as Java does: towards zero, the remainder with the dividend's sign; by zero, fail."""
     if isinstance(left, float) or isinstance(right, float):
         raise Unknown("division of doubles")
     if right == 0:
@@ -228,7 +230,7 @@ def _divided(remainder: bool, left: Any, right: Any) -> Any:
 
 
 class Step:
-    """Takes records of topics, gives events."""
+    """A step of a plan: it takes records of topics and returns events."""
 
     def feed(self, topic: str, event: Event) -> Iterator[Event]:
         raise NotImplementedError
@@ -297,7 +299,7 @@ class _Source(Step):
 
 
 class _Filter(Step):
-    """A row of a table that no longer passes is deleted, if it passed before."""
+    """A filter: a row of a table that no longer passes is deleted if it passed before."""
 
     def __init__(self, step: p.Filter) -> None:
         self.step, self.input = step, step_of(step.input)
@@ -399,7 +401,7 @@ def aggregated(call: exp.Expr, rows: Sequence[Row]) -> Any:
 
 
 def _group_key(keys: Sequence[p.Computed], row: Row | None) -> Key | None:
-    """None where a row belongs to no group."""
+    """The key of the row's group, or None if it belongs to no group."""
     if row is None:
         return None
     key = tuple(guarded(each.expression, row) for each in keys)
@@ -408,7 +410,7 @@ def _group_key(keys: Sequence[p.Computed], row: Row | None) -> Key | None:
 
 def _group_row(step: p.Aggregate, key: Key, rows: Sequence[Row], window: Window | None) -> Row:
     row: Row = dict(zip((each.name for each in step.keys), key, strict=True))
-    # columns that are grouped by are there under their own names
+    # columns of the GROUP BY keep their names
     for column in step.schema:
         if column.role is Role.VALUE and rows and column.name in rows[-1]:
             row.setdefault(column.name, rows[-1][column.name])
@@ -450,7 +452,7 @@ class _Groups(Step):
 
 
 class _Windows(Step):
-    """TUMBLING and HOPPING."""
+    """Tumbling and hopping windows."""
 
     def __init__(self, step: p.Aggregate, final: bool) -> None:
         assert step.window is not None
@@ -494,7 +496,7 @@ class _Windows(Step):
     def _close(self) -> Iterator[Event]:
         if not self.final:
             return
-        for start, key in sorted(self.groups):  # as in a store by time, then by key
+        for start, key in sorted(self.groups):  # as in a store: by time, then by key
             is_over = start + self.size + self.grace <= self.now
             if is_over and (start, key) not in self.closed:
                 self.closed.add((start, key))
@@ -532,7 +534,7 @@ class _Sessions(Step):
 
     def _row(self, session: _Session) -> Row:
         row = _group_row(self.step, session.key, session.rows, (session.start, session.end))
-        # What came first, or last, is so by offsets, whatever the sessions' times.
+        # The first and the last value are those by offset, not by the sessions' times.
         came = [each for each in self.seen if any(each is kept for kept in session.rows)]
         for call in self.step.calls:
             if call.expression.name.upper().endswith("_BY_OFFSET"):
@@ -557,7 +559,7 @@ class _Sessions(Step):
         end = max([time, *(session.end for session in near)])
         if end + self.gap + self.grace < self.now:
             return
-        # Kafka Streams takes back what was there, even with the same bounds, but for a session of a moment.
+        # Kafka Streams retracts the old session, even with equal bounds, unless it covers a single moment.
         is_moment = start == end == time
         for session in near:
             self.sessions.remove(session)
@@ -581,7 +583,7 @@ class _Sessions(Step):
 
 
 class _TableGroups(Step):
-    """Rows of a table in groups: what a row was is taken away before what it is is added."""
+    """Groups of a table's rows: the old row is subtracted before the new one is added."""
 
     def __init__(self, step: p.Aggregate) -> None:
         self.step, self.input = step, step_of(step.input)
@@ -596,7 +598,7 @@ class _TableGroups(Step):
         for each in self.input.feed(topic, event):
             old_key = _group_key(self.step.keys, each.old)
             new_key = _group_key(self.step.keys, each.row)
-            if old_key is not None and old_key == new_key:  # KIP-904: one change where the group is the same
+            if old_key is not None and old_key == new_key:  # KIP-904: one change if the group stays
                 yield from self._change(old_key, each, remove=each.old, add=each.row)
                 continue
             if old_key is not None:
@@ -700,7 +702,7 @@ class _Kept:
 
 
 class _StreamJoin(_Sides, Step):
-    """Without a grace period results of outer joins come at once; with one, when the window has closed."""
+    """A join of streams. Outer results are sent at once, or with a grace period once the window closes."""
 
     def __init__(self, step: p.Join) -> None:
         super().__init__(step)
@@ -751,12 +753,12 @@ class _TableJoin(_Sides, Step):
                 row = self._result(key)
                 other = self.rows[not is_left].get(key)
                 if other is None and (not self._is_alone(is_left) or (row is None and old is None)):
-                    continue  # but a deletion of what was not there goes on where the other side has a row
+                    continue  # but a deletion of an absent row is passed on if the other side has a row
                 time = max(each.time_ms, other[1]) if other is not None else each.time_ms
                 yield Event((key,), row, time, None, old)
 
     def _is_alone(self, is_left: bool) -> bool:
-        """Whether a row of that side is a result without the other's."""
+        """Return whether a row of that side makes a result without the other side."""
         kind = self.step.kind_of_join
         return kind is JoinKind.FULL or (kind is JoinKind.LEFT and is_left)
 
@@ -774,7 +776,7 @@ class _TableJoin(_Sides, Step):
 
 
 def _known_types(schema: Sequence[Column]) -> None:
-    """Temporal types and decimals are computed by other rules than Python's."""
+    """Raise Unknown for temporal types and decimals, whose rules of arithmetic differ from Python's."""
     known = (types.INTEGER, types.BIGINT, types.DOUBLE, types.STRING, types.BOOLEAN)
     for column in schema:
         if isinstance(column.type, types.Decimal) or (
@@ -784,7 +786,7 @@ def _known_types(schema: Sequence[Column]) -> None:
 
 
 class Query:
-    """One query of a case: records of topics in, records of its sink out."""
+    """One query of a case: it takes records of topics and returns records of its sink."""
 
     def __init__(self, plan: p.Plan) -> None:
         assert isinstance(plan.root, p.Sink)
@@ -806,7 +808,7 @@ class Query:
 
 
 def run(plans: Sequence[p.Plan], records: Sequence[tuple[str, Event]]) -> Mapping[str, list[Event]]:
-    """What each sink gets; what one query writes others read before the next record comes."""
+    """The records of each sink; those of one query are read by the others before the next record arrives."""
     queries = [Query(plan) for plan in plans]
     written: dict[str, list[Event]] = {query.target.topic: [] for query in queries}
 

@@ -1,9 +1,9 @@
 """Cases of whole queries in text files: statements, the records that come in, the records that go out.
 
-A file below `cases/records` is a row of the language table: it begins with `row: WHAT`, and its cases are
+A file below `cases/records` is a row of the language table: it begins with `row: NAME`, and its cases are
 
     == a name
-    source: where the expectation comes from, if it was not thought out here
+    source: where the expectation comes from, unless it is our own
     partitions: orders=4
     CREATE STREAM s (id INT KEY, v INT, name STRING) WITH (KAFKA_TOPIC='s', FORMAT='JSON');
     CREATE STREAM big AS SELECT id, v FROM s WHERE v > 3;
@@ -15,14 +15,15 @@ A file below `cases/records` is a row of the language table: it begins with `row
     topic | key | value    | time
     ...
 
-`key` and `value` are the columns' values in the order of the source's schema, as JSON; `-` is no key, or a
-tombstone. Bytes are base64, temporal types are the numbers they are at run time (milliseconds, days). After
-`raw ` stands the text of the record itself, which no serde of ours has read or written. A column `window`
-holds `START..END` in milliseconds, `partition` where a record comes in or went, `headers` a JSON object of
-texts. Tables whose topics are all the same may leave the column `topic` out. `---- out T U` compares those
-topics alone; without names all topics that queries write are compared, each with its records in their order.
+`key` and `value` are the columns' values in the order of the source's schema, as JSON; `-` is a missing key,
+or a tombstone. Bytes are base64, temporal types are their numbers at run time (milliseconds, days). After
+`raw ` follows the text of the record itself, which no serde of ours has read or written. A column `window`
+holds `START..END` in milliseconds, `partition` the partition that a record is read from or written to,
+`headers` a JSON object of texts. If all records have the same topic, the column `topic` may be left out.
+`---- out T U` compares those topics alone; without names all topics that queries write are compared, each
+with its records in their order.
 
-Instead of `in` and `out` stands `---- refused` and a part of the message where the last statement is wrong.
+If the last statement is wrong, `---- refused` and a part of the message replace `in` and `out`.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ RECORDS = Path(__file__).parent / "cases" / "records"
 
 @dataclass(frozen=True)
 class CaseRecord:
-    """One line: cells as they are written."""
+    """One line of a table, with its cells as they are written."""
 
     topic: str
     key: str
@@ -145,7 +146,7 @@ def _table(text: str, named: Sequence[str]) -> list[CaseRecord]:
 
 
 def _split(line: str, count: int) -> list[str]:
-    """The cells of a line; a bar inside quotes is part of its cell."""
+    """Split a line into its cells; a bar inside quotes is part of its cell."""
     cells, quoted = [""], False
     for at, character in enumerate(line):
         if character == '"' and line[at - 1 : at] != "\\":
@@ -167,7 +168,7 @@ def value_columns(source: DataSource) -> tuple[Column, ...]:
 
 
 def values_of(cell: str, columns: Sequence[Column]) -> tuple[Any, ...] | None:
-    """What a cell's values are at run time."""
+    """The values of a cell as they are at run time."""
     if cell == "-":
         return None
     read = json.loads(f"[{cell}]", parse_float=Number)
@@ -220,7 +221,7 @@ def to_json(value: Any, type_: SqlType) -> Any:
 
 
 def json_text(value: Any) -> str:
-    """JSON with decimals in all their digits."""
+    """Write JSON with all digits of decimals."""
     match value:
         case Number():
             return str(value)
@@ -237,7 +238,7 @@ def json_text(value: Any) -> str:
 
 
 def written(case: RecordCase) -> str:
-    """A case as it stands in its file."""
+    """The text of a case in its file."""
     lines = [f"== {case.name}"]
     lines += [f"source: {case.source}"] if case.source else []
     if case.partitions:

@@ -1,4 +1,4 @@
-"""Random queries over random records: out of order, late, null and deleted. The same seed, the same case."""
+"""Random queries over random records: out of order, late, null and deleted. A seed gives the same case."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Maker:
     # records
 
     def time(self) -> int:
-        """Mostly a little later, at times long before."""
+        """The time of the next record: mostly a little later, at times long before."""
         self.now += self.choose.choice((0, 1, 1000, 2500, 7000, 15000))
         back = self.choose.choice((0, 0, 0, 800, 4000, 20000))
         return max(0, self.now - back)
@@ -246,7 +246,7 @@ KINDS = {
 
 
 def generated(kind: str, seed: int, records: int = 12) -> RecordCase:
-    """A case without its outputs."""
+    """Generate a case without its outputs."""
     make, row = KINDS[kind]
     sql, inputs = make(Maker(seed, records))
     return RecordCase(f"generated: {kind} {seed}", row, sql, tuple(inputs), source=f"the oracle, seed {seed}")

@@ -1,6 +1,6 @@
-"""The table of the language: each row, how many cases it has, and where their expectations come from.
+"""The table of the language: each row, its number of cases, and where their expectations come from.
 
-`python tests/sql/record_report.py` prints it as Markdown. Each case is run by the suite, so a row counts only
+`python tests/sql/record_report.py` prints it as Markdown. The suite runs each case, so a row counts only
 cases that pass there.
 """
 

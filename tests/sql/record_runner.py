@@ -1,4 +1,4 @@
-"""Runs the cases of `record_cases`: plans become apps, and records go from one to the next as on a broker."""
+"""Run the cases of `record_cases`: plans become apps, which pass records to each other as by a broker."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PARTITIONS = 1
 
 
 def analyzed(sql: str) -> tuple[Catalog, list[tuple[Plan, Catalog, dict[str, str]]]]:
-    """The catalogue when all statements have run, and the queries with what held when they began."""
+    """The catalogue after all statements, and each query with the catalogue and settings at its start."""
     catalog, plans, settings = Catalog(), [], dict[str, str]()
     for each in parse_script(sql):
         if isinstance(each.statement, SetProperty):
@@ -35,7 +35,7 @@ def analyzed(sql: str) -> tuple[Catalog, list[tuple[Plan, Catalog, dict[str, str
 
 
 def by_topic(catalog: Catalog, plans: Sequence[Plan]) -> dict[str, DataSource]:
-    """What a topic's records are read as: the first source over it."""
+    """The source whose schema applies to each topic's records: the first one over it."""
     found: dict[str, DataSource] = {}
     for source in (*catalog.sources.values(), *(p.root.target for p in plans if isinstance(p.root, Sink))):
         found.setdefault(source.topic, source)
@@ -48,7 +48,7 @@ def sinks_of(plans: Sequence[Plan]) -> list[str]:
 
 
 class Bytes:
-    """How the cells of one source are bytes."""
+    """The conversion of one source's cells to bytes and back."""
 
     def __init__(self, source: DataSource) -> None:
         settings = dict(source.settings)
@@ -77,7 +77,7 @@ class Bytes:
     def shown(
         self, topic: str, key: bytes | None, value: bytes | None, time_ms: int, like: CaseRecord | None
     ) -> CaseRecord:
-        """A record as a case has it; as text where the record that is expected there is one."""
+        """Write a record as a case does, and as raw text if the expected record is raw."""
         window = None
         if like is not None and like.key.startswith("raw "):
             shown_key = f"raw {'' if key is None else key.decode(errors='replace')}"
@@ -137,7 +137,7 @@ class Queries:
 
 
 def outputs_of(case: RecordCase) -> list[CaseRecord]:
-    """What the queries of a case write, by topic in the order of the topics in the case."""
+    """The records that the queries of a case write, by topic in the order of the topics in the case."""
     catalog, plans = analyzed(case.sql)
     sources = by_topic(catalog, [plan for plan, _, _ in plans])
     bytes_of = {topic: Bytes(source) for topic, source in sources.items()}
@@ -164,7 +164,7 @@ def topics_of(case: RecordCase, plans: Sequence[Plan]) -> list[str]:
 
 
 def expected_of(case: RecordCase) -> list[CaseRecord]:
-    """The same order for what the case says; its cells written as `cell_of` writes them."""
+    """The expected records in the same order, with cells as `cell_of` writes them."""
     catalog, plans = analyzed(case.sql)
     sources = by_topic(catalog, [plan for plan, _, _ in plans])
     found = []
@@ -177,7 +177,7 @@ def expected_of(case: RecordCase) -> list[CaseRecord]:
 
 
 def normal(record: CaseRecord, source: DataSource) -> CaseRecord:
-    """Its cells as `cell_of` writes them."""
+    """The record with cells as `cell_of` writes them."""
     key, value = record.key, record.value
     if not key.startswith("raw "):
         key = cell_of(values_of(key, source.keys), source.keys)
@@ -191,7 +191,7 @@ def normal(record: CaseRecord, source: DataSource) -> CaseRecord:
 
 
 def oracle_of(case: RecordCase) -> list[CaseRecord]:
-    """The same by the oracle. Raises `Unknown` where it has no opinion."""
+    """The records according to the oracle; raises `Unknown` if it cannot compute them."""
     if any(
         cell.startswith("raw ")
         for record in (*case.inputs, *case.outputs)

@@ -1,4 +1,4 @@
-"""Text cases in files: `== name`, SQL up to `----`, then what it should give, up to the next name."""
+"""Text cases in files: `== name`, SQL up to `----`, then the expected result, up to the next name."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,11 +1,11 @@
-"""What a text of SQL gives, as the cases write it down."""
+"""The outcome of a SQL text, as the cases write it down."""
 
 from penstock.sql import SqlError, parse_script, print_statement
 from penstock.sql.analysis import analyze
 from penstock.sql.catalog import Catalog, DataSource
 from penstock.sql.dialect import print_expression
 
-# What the cases of plans begin with.
+# The statements that precede every case of plans.
 SETTING = """
 CREATE TYPE address AS STRUCT<street STRING, zip INT>;
 CREATE STREAM orders (
@@ -25,7 +25,7 @@ CREATE TABLE hourly WITH (KAFKA_TOPIC='hourly') AS
 
 
 def outcome(sql: str) -> str:
-    """Each statement printed again, on a line; the first error, if one is found."""
+    """Print each statement again, on one line, up to the first error."""
     lines: list[str] = []
     try:
         lines += (print_statement(each.statement) for each in parse_script(sql))
@@ -42,7 +42,7 @@ def setting() -> Catalog:
 
 
 def plans(sql: str) -> str:
-    """The plan of each statement, the row it writes, or the source it makes; the first error."""
+    """Print the plan of each statement, the row it writes, or the source it makes, up to the first error."""
     catalog = setting()
     lines: list[str] = []
     try:

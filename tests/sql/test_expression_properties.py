@@ -1,4 +1,4 @@
-"""Random expressions against others who compute them: C for integers, DuckDB for decimals and choices."""
+"""Random expressions compared with other implementations: C for integers, DuckDB for decimals and choices."""
 
 import ctypes
 import math
@@ -36,7 +36,7 @@ def _value(text: str, **given: Any) -> Any:
 
 
 def _edgy(choose: random.Random, bits: int) -> int:
-    """An integer of so many bits, often near an end of the range or zero."""
+    """An integer of this many bits, often near an end of the range or zero."""
     end = 2 ** (bits - 1)
     near = choose.choice([-end, end - 1, 0, choose.randrange(-end, end)])
     return max(-end, min(end - 1, near + choose.randrange(-3, 4)))
@@ -80,8 +80,10 @@ def test_integers_are_those_of_c() -> None:
 
 
 class _Random:
-    """Expressions over columns p, q (decimals), i and j (integers below a million) and s, r (texts), none of
-    them null: for DuckDB a comparison with NULL is NULL, for ksqlDB it is false.
+    """A generator of expressions over columns of three types.
+
+    The columns are p, q (decimals), i and j (integers below a million) and s, r (texts). None is null: in
+    DuckDB a comparison with NULL is NULL, in ksqlDB it is false.
     """
 
     def __init__(self, choose: random.Random) -> None:

@@ -1,4 +1,4 @@
-"""Expressions compiled to functions of rows: what they give in text cases, and that they can travel."""
+"""Expressions compiled to functions of rows: their values in text cases, and pickling them."""
 
 import pickle
 import subprocess

@@ -1,4 +1,4 @@
-"""What SQL says, in text cases, and that no text leads to anything but a statement or a SqlError."""
+"""The grammar of SQL in text cases; any text leads to a statement or to a SqlError, and to no other error."""
 
 import os
 import random

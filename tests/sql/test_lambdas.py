@@ -1,4 +1,4 @@
-"""Lambdas as Python functions that calls are given, beside arguments of the types that the call wants."""
+"""Lambdas passed to calls as Python functions, with the other arguments in the types that the call takes."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ def _reduced(values: list[Any], state: Any, combine: Any) -> Any:
     return state
 
 
-# As simple as functions can be: what is looked at is what they are given.
+# The functions are as simple as possible, because the tests check their arguments.
 _FUNCTIONS = {
     "TRANSFORM": lambda values, make: [make(value) for value in values],
     "FILTER": lambda entries, holds: {key: each for key, each in entries.items() if holds(key, each)},

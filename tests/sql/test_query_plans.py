@@ -1,4 +1,4 @@
-"""What statements mean in a catalogue, in text cases, and that they mean something or are refused."""
+"""The meaning of statements in a catalogue, in text cases: each statement has a plan or is refused."""
 
 import os
 import random
@@ -28,7 +28,7 @@ def _shuffled(words: list[str], other: list[str], choose: random.Random) -> list
 
 
 def test_shuffled_statements_raise_nothing_else() -> None:
-    """Words of one case in another: most are read, and mean something or are refused."""
+    """Words of one case are put into another: most results parse, and have a plan or are refused."""
     seed = int(os.environ.get("PENSTOCK_SEED") or random.randrange(2**32))
     print(f"PENSTOCK_SEED={seed}")
     choose = random.Random(seed)
@@ -44,7 +44,7 @@ def test_shuffled_statements_raise_nothing_else() -> None:
                     meant += 1
                 except SqlError as error:
                     refused += 1
-                    assert error.place is not None  # noqa: PT017 - a place is asked of each of them
+                    assert error.place is not None  # noqa: PT017 - every error must have a place
         except SqlError:
             continue
     assert meant > 20

@@ -1,4 +1,4 @@
-"""Aggregate functions where their states are merged."""
+"""Aggregate functions when their states are merged."""
 
 import importlib.util
 from types import ModuleType
@@ -8,7 +8,7 @@ from penstock.sql.evaluation.builtin import aggregates
 
 
 def _of_another_process() -> ModuleType:
-    """The same module, loaded once more, as a worker has it that started later."""
+    """Load the module once more, as in a worker that started later."""
     spec = importlib.util.find_spec(aggregates.__name__)
     assert spec is not None
     assert spec.loader is not None

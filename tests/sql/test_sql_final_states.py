@@ -1,8 +1,9 @@
-"""Random joins of tables, groups of them, and outer joins of streams: what they come to in the end is what
-DuckDB makes of what their inputs came to in the end. The oracle knows no foreign keys and no outer joins of
-streams.
+"""Random joins of tables, groups of them, and outer joins of streams, compared with DuckDB.
 
-PENSTOCK_SQL_CASES=1000 has a thousand of each kind; PENSTOCK_SEED repeats a run.
+The final rows equal those that DuckDB computes from the final rows of the inputs. DuckDB replaces the oracle,
+which supports no foreign keys and no outer joins of streams.
+
+PENSTOCK_SQL_CASES=1000 runs a thousand of each kind; PENSTOCK_SEED repeats a run.
 """
 
 import os
@@ -26,9 +27,9 @@ CREATE STREAM r (rid INT KEY, b INT) WITH (KAFKA_TOPIC='r', FORMAT='JSON');
 """
 COLUMNS = {"t": "id, fk, g, v", "u": "uid, label", "w": "wid, z", "s": "ts, id, a", "r": "ts, rid, b"}
 TEXTS = ("g", "label")
-# Later than any record: all windows are closed then. Nothing meets these two.
+# A time later than any record, when all windows are closed, and keys that join with no row.
 LATE_MS, LATE_KEYS = 10**7, (98, 99)
-# ksqlDB's aggregate, and DuckDB's.
+# ksqlDB's aggregates, and DuckDB's.
 AGGREGATES = {
     "SUM(v)": "coalesce(sum(v), 0)",
     "AVG(v)": "coalesce(avg(v), 0)",
@@ -40,7 +41,7 @@ AGGREGATES = {
 
 @dataclass(frozen=True)
 class Comparison:
-    """``records`` go in; ``query`` and ``meaning`` are the same to ksqlDB and to DuckDB."""
+    """Input ``records``, and one query in ksqlDB's words (``query``) and in DuckDB's (``meaning``)."""
 
     query: str
     meaning: str
@@ -159,7 +160,7 @@ def _duckdb_rows(case: Comparison, records: Sequence[CaseRecord]) -> list[tuple[
 
 
 def _plain(rows: Sequence[tuple[Any, ...]], *, are_groups: bool) -> list[str]:
-    """Fit to be compared: a group that has lost its rows is none, and lists are in no order."""
+    """Normalize rows for comparison: drop groups that have lost all rows, and sort lists."""
 
     def of(value: Any) -> Any:
         if isinstance(value, list):

@@ -1,5 +1,6 @@
-"""What is written here is read by Confluent's serializers and fastavro, and the other way round; schemas and
-the columns inferred from them; a writer's schema that changes under a reader.
+"""Confluent's serializers and fastavro read the records written here, and the other way round.
+
+Further tests infer columns from schemas, and change a writer's schema under a reader.
 """
 
 from __future__ import annotations
@@ -93,9 +94,7 @@ def test_confluents_client_reads_our_avro_and_we_read_fastavros(registry):
 
 
 def test_avro_of_another_writer_is_read_by_the_columns(registry):
-    """Plain maps, enums, unions in another order, narrower numbers, fields that nobody wants; then the schema
-    changes, as schemas do.
-    """
+    """Read maps, enums, reordered unions, narrower numbers and unused fields; then evolve the schema."""
     first = {
         "type": "record",
         "name": "Other",

@@ -1,5 +1,6 @@
-"""Any row of any schema comes back from each format that can carry it, and no bytes crash a reader. Each run
-prints the seed that repeats it.
+"""Any row of any schema is unchanged after each format that can carry it, and no bytes crash a reader.
+
+Each run prints the seed that repeats it.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def registry():
 
 
 def a_type(chance, depth, *, nested=True):
-    """``nested``: arrays directly in arrays, or maps in them, which Protobuf doesn't have."""
+    """A random type; ``nested`` allows arrays directly in arrays, or maps in them, which Protobuf lacks."""
     kind = chance.randrange(12 if depth else 9)
     if kind < 8:
         return chance.choice(SIMPLE)
@@ -65,7 +66,7 @@ def a_type(chance, depth, *, nested=True):
 
 
 def a_value(chance, type_, nulls):
-    """``nulls``: whether elements may be null."""
+    """A random value of the type; ``nulls`` allows elements to be null."""
     if nulls and chance.random() < 0.1:
         return None
     match type_:
@@ -134,7 +135,7 @@ def test_any_row_of_simple_values_comes_back_delimited(mark, seeded):
         for _ in range(ROWS):
             row = tuple(a_value(seeded, each.type, nulls=True) for each in columns)
             if len(row) == 1 and row[0] in (None, "", b""):
-                continue  # a line of nothing
+                continue  # an empty line
             wanted = tuple(None if value in ("", b"") else value for value in row)
             assert serde.deserialize(serde.serialize(row)) == wanted
 

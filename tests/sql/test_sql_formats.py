@@ -69,7 +69,7 @@ def test_bytes_and_rows(statement, lines):
                     assert made == (None if expected == "nothing" else bytes_of(expected)), line
                 case "reads":
                     wanted = row_of(expected, columns)
-                    # Twice: what was learnt from a text must not change what it means.
+                    # Twice, because a reader that has learnt from a text must still read it the same way.
                     for _ in range(2):
                         found = serde.deserialize(bytes_of(given))
                         assert (found, list(map(type, found))) == (wanted, list(map(type, wanted))), line
@@ -81,7 +81,7 @@ def test_bytes_and_rows(statement, lines):
 
 
 def test_objects_of_thousands_of_fields() -> None:
-    """A sum of so many texts would be too deep for Python's compiler."""
+    """A generated sum of that many texts would be too deep for Python's compiler."""
     columns = tuple(Column(f"C{n}", types.INTEGER, Role.VALUE) for n in range(3_000))
     serde = value_serde(columns, "JSON", {})
     row = tuple(n if n % 2 else None for n in range(3_000))

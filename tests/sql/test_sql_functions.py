@@ -1,4 +1,4 @@
-"""The functions: what they take, and the types of their results."""
+"""The functions: the arguments they take, and the types of their results."""
 
 from decimal import Decimal
 
@@ -63,7 +63,7 @@ def test_a_call_has_the_type_of_its_signature(call: str) -> None:
 
 
 def test_every_function_takes_what_its_signatures_say() -> None:
-    """A signature of plain types, given just these, is the one that is meant."""
+    """A signature of plain types is the one chosen for arguments of exactly these types."""
     tried = 0
     for function in BUILT_IN.values():
         assert function.description

@@ -1,6 +1,6 @@
-"""Random queries over random records: the oracle against DuckDB where rows in the end are enough.
+"""Random queries over random records: the oracle against DuckDB where only the final rows matter.
 
-PENSTOCK_SQL_CASES=1000 has a thousand of each kind; PENSTOCK_SEED repeats a run.
+PENSTOCK_SQL_CASES=1000 runs a thousand of each kind; PENSTOCK_SEED repeats a run.
 """
 
 import os
@@ -36,9 +36,9 @@ def test_the_oracle_and_duckdb_say_the_same(kind: str) -> None:
         except Unknown:
             continue
         if "COLLECT_SET" in case.sql or "flag" in case.sql.partition(" AS SELECT ")[2]:
-            continue  # DuckDB keeps no order of arrival there, and a truth that is null is no error to it
+            continue  # DuckDB's sets lose the order of arrival, and its conditions may be null
         if kind == "projection" and "LIKE" in case.sql:
-            continue  # of null it is an error in ksqlDB
+            continue  # LIKE of null is an error in ksqlDB
         rows = rows_in_the_end(case, by_key=kind == "group")
         assert _sorted(rows) == _sorted(duckdb_rows(case)), f"{case.sql}\n{case.inputs}"
         told += len(rows)

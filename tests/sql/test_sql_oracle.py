@@ -1,4 +1,4 @@
-"""What the cases of records say, held against the oracle wherever it has an opinion."""
+"""The cases of records, compared with the oracle wherever it can compute them."""
 
 import pytest
 from oracle import Unknown

@@ -1,4 +1,4 @@
-"""The example of docs/sql.md prints what it says."""
+"""The example of docs/sql.md prints the output shown there."""
 
 import re
 from pathlib import Path

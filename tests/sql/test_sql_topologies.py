@@ -1,4 +1,4 @@
-"""Topologies of SQL are sent to Spark's workers: what arrives there does the same."""
+"""Topologies of SQL, pickled for Spark's workers: the copies give the same results."""
 
 from __future__ import annotations
 

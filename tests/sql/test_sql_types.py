@@ -1,4 +1,4 @@
-"""Types: written and read, and which value may stand for which."""
+"""Types: their text form, and which value is accepted for which type."""
 
 from itertools import product
 
@@ -27,7 +27,7 @@ def test_a_type_is_written_and_read(type_: SqlType) -> None:
 
 
 def test_types_become_wider_ones_alone() -> None:
-    """Each type and what it becomes by itself; a cast can all of that, too."""
+    """Each type and the types it becomes implicitly; a cast can do all of these, too."""
     becomes = {
         (str(one), str(other))
         for one, other in product(ALL_TYPES, repeat=2)

@@ -1,4 +1,4 @@
-"""Random records for the topologies of `operator_topologies`, and how the engine answers them."""
+"""Random records for the topologies of `operator_topologies`, and the engine's results for them."""
 
 import random
 from collections.abc import Iterable
@@ -37,7 +37,7 @@ def random_rows(name: str, seed: int, count: int = 30) -> list[Row]:
 
 
 def answer(name: str, rows: Iterable[Row]) -> list[tuple[str | None, str | None, int]]:
-    """What the engine writes: key, value and timestamp, in order."""
+    """The records that the engine writes, in order: key, value and timestamp."""
     test = TopologyTest(application(name))
     for topic, key, value, timestamp_ms in rows:
         test.input(topic).pipe(key, value, timestamp=timestamp_ms)

@@ -46,7 +46,7 @@ def test_the_guides_table_of_a_grouped_stream(app: App) -> None:
 
 
 def test_the_guides_table_of_a_grouped_table() -> None:
-    """userRegions by region, summing the length of the user's name."""
+    """The table userRegions, grouped by region; the aggregate sums the lengths of the users' names."""
     app = App("app", key=string, value=string)
     sums = (
         app.table("user-regions", store="user-regions")
@@ -165,7 +165,7 @@ def test_sum_min_max_avg_of_a_part_of_the_values() -> None:
     grouped.max(lambda v: v["n"], value=long).to_stream().to("max")
     grouped.avg(lambda v: v["n"], value=double).to_stream().to("avg")
     test = TopologyTest(app)
-    for number in (0, 5, 1):  # a 0 is no missing value
+    for number in (0, 5, 1):  # 0 must not count as missing
         test.input("in").pipe("k", {"n": number})
     found = {name: test.output(name).read_table()["k"] for name in ("sum", "min", "max", "avg")}
     assert found == {"sum": 6, "min": 0, "max": 5, "avg": 2.0}

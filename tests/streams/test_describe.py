@@ -1,4 +1,4 @@
-"""The plan as text and as a picture."""
+"""The plan as text and as a diagram."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_the_picture_has_every_node_topic_and_store() -> None:
 
 
 def test_a_global_table_has_a_number_and_no_tasks() -> None:
-    """As Apache Kafka Streams 4.3 prints it."""
+    """The text is the one of Apache Kafka Streams 4.3."""
     app = App("app", key=string, value=string)
     app.global_table("cities")
     app.stream("in").to("out")

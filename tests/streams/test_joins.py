@@ -1,4 +1,4 @@
-"""Joins: what is refused, repartitioning, prefixes of keys, hashes, time without records."""
+"""Joins: refusals, repartitioning, prefixes of keys, hashes, time without records."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""Apache Kafka Streams as the oracle: the same topologies, the same records, the same results and
-descriptions.
+"""Apache Kafka Streams as the oracle: equal topologies and records give equal results and descriptions.
 
-Compared record by record: what goes to each output topic (bytes and timestamps, in order), what the
-changelogs of the stores say, and the texts of ``describe()``, with all names.
+The tests compare, record by record, the output topics (bytes and timestamps, in order), the changelogs of
+the stores, and the texts of ``describe()``, with all names.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ pytestmark = [pytest.mark.longer, pytest.mark.timeout(300)]
 
 
 def _rows(name: str) -> list[Row]:
-    """Few keys and values, time that mostly goes forward, nulls among both."""
+    """Records with few keys and values, mostly increasing time, and nulls among keys and values."""
     app, generator = build(name), random.Random(name)
     topics = [topic for topic in ("in", "other") if topic in app.topology().source_topics()]
     rows: list[Row] = []
@@ -56,7 +55,7 @@ def _script() -> str:
 
 
 class Answers:
-    """What the oracle printed."""
+    """The output of the oracle."""
 
     def __init__(self, text: str) -> None:
         self.descriptions: dict[str, str] = {}
@@ -96,9 +95,7 @@ def test_the_description_is_that_of_kafka_streams(answers: Answers, name: str) -
 
 
 def _comparable(description: str) -> str:
-    """Neighbours in one order (Kafka Streams' own depends on hashes), and functions without their
-    addresses.
-    """
+    """Sort neighbours (Kafka Streams' own order depends on hashes), and remove the addresses of functions."""
     lines = re.sub(r"extractor class: [^)]*", "extractor class: function", description).split("\n")
     for at, line in enumerate(lines):
         arrow, names = line[:10], line[10:]
@@ -139,8 +136,9 @@ def test_outputs_and_changelogs_are_those_of_kafka_streams(answers: Answers, nam
 
 
 def _is_needed(app: App, topic: str, record: list, kept: set[bytes | None], test: TopologyTest) -> bool:
-    """Kafka Streams' changelogs also have deletions of what was not there, and puts that a versioned store
-    refused.
+    """Return whether our changelog must have the record.
+
+    Kafka Streams' changelogs also contain deletions of absent rows, and puts that a versioned store refused.
     """
     (spec,) = (s for s in app.topology().stores.values() if app.topology().changelog_topic(s.name) == topic)
     if isinstance(spec, VersionedSpec):

@@ -22,7 +22,7 @@ ORACLE = Path(__file__).parent / "kafka_streams"
 SEEDS = range(12)
 Answer = list[tuple[str | None, str | None, int]]
 
-# The topologies whose answers differ for random records, and what holds for them all the same.
+# The topologies whose results differ for random records; weaker conditions hold for them.
 LOSES_RESULTS = {"tumbling-close", "hopping-close", "sliding-close", "stream-before"}
 REPEATS_UPDATES = {"sliding", "sliding-never-late"}
 GUESSES_ALONE = {"stream-outer-grace"}
@@ -30,19 +30,19 @@ TAKES_BACK_OTHERS = {"suppress-grouped"}
 
 # (topology, records, what Kafka Streams sends, what the engine sends)
 DEVIATIONS: list[tuple[str, list[Row], Answer, Answer]] = [
-    (  # a result that was due when stream time had gone on by more than the store's retention
+    (  # a result that was due when stream time had advanced by more than the store's retention
         "tumbling-close",
         [("left", "a", "1", 0), ("left", "a", "2", 15), ("left", "a", "3", 40)],
         [("a@0/10", "1", 0)],
         [("a@0/10", "1", 0), ("a@10/20", "2", 15)],
     ),
-    (  # a row that goes while its session is open
+    (  # a row that is deleted while its session is open
         "suppress-sessions",
         [("left", "a", "1", 0), ("left", "b", "2", 11), ("left", "a", "3", 6), ("left", "b", "4", 100)],
         [("a@0/0", "1", 0), ("a@6/6", "3", 6), ("b@11/11", "2", 11)],
         [("a@0/6", "13", 6), ("b@11/11", "2", 11)],
     ),
-    (  # a session that is open, but not in the store any more
+    (  # a session that is open, but no longer in the store
         "sessions",
         [("left", "a", "1", 0), ("left", "b", "2", 15), ("left", "a", "3", 0)],
         [("a@0/0", "1", 0), ("b@15/15", "2", 15), ("a@0/0", "3", 0)],
@@ -54,7 +54,7 @@ DEVIATIONS: list[tuple[str, list[Row], Answer, Answer]] = [
         [("a@0/10", "1", 0), ("a@0/10", "2", 1)],
         [("a@0/10", "1", 1)],
     ),
-    (  # a record that comes late, within the grace, and before its partner
+    (  # a record that is late, within the grace, and before its partner
         "stream-outer-grace",
         [("right", "o", "x", 30), ("left", "a", "1", 15), ("right", "a", "2", 16), ("right", "o", "x", 100)],
         [("a", "1+null", 15), ("a", "1+2", 16), ("o", "null+x", 30)],
@@ -99,7 +99,7 @@ def script_of(cases: list[tuple[str, list[Row]]]) -> str:
 
 
 def ask_kafka_streams(script: str, directory: Path) -> str:
-    """What Kafka Streams prints about all cases, which one process runs."""
+    """The output of Kafka Streams for all cases, which one process runs."""
     cache_root().mkdir(parents=True, exist_ok=True)
     with FileLock(cache_root() / "kafka-streams.lock"):
         libs = jars_of(ORACLE / "pom.xml", "kafka-streams-4.3.1")
@@ -109,7 +109,7 @@ def ask_kafka_streams(script: str, directory: Path) -> str:
 
 
 def parsed(printed: str, count: int) -> tuple[list[Answer], list[str]]:
-    """What Kafka Streams sends in each case, and its plan."""
+    """The records that Kafka Streams sends in each case, and its plan."""
     answers: list[Answer] = []
     plans: list[str] = []
     for line in printed.splitlines():
@@ -175,7 +175,7 @@ def pairs_of(sent: Answer) -> Answer:
 
 
 def without_absent(sent: Answer) -> Answer:
-    """Without the deletions of rows that are not there."""
+    """Remove the deletions of absent rows."""
     there: set[str | None] = set()
     kept = []
     for update in sent:
@@ -199,7 +199,7 @@ def test_the_engine_sends_what_kafka_streams_sends(name: str, kafka_streams: Ask
             assert is_subsequence(expected, found), seed
         elif name in REPEATS_UPDATES:
             assert without_repeats(found) == without_repeats(expected), seed
-        elif name == "foreign":  # every change of a row has an answer here, also that there is none
+        elif name == "foreign":  # every change of a row gets an answer here, even if it has no partner
             assert without_absent(found) == without_absent(expected), seed
             assert is_subsequence(expected, found), seed
         elif name in GUESSES_ALONE:
@@ -210,7 +210,7 @@ def test_the_engine_sends_what_kafka_streams_sends(name: str, kafka_streams: Ask
 
 @pytest.mark.parametrize("name", [name for name in TOPOLOGIES if "global" not in name])
 def test_the_plan_is_that_of_kafka_streams(name: str, asked: tuple[Asked, Plans]) -> None:
-    """With all names of nodes, stores and topics."""
+    """The plan includes all names of nodes, stores and topics."""
     assert in_order(application(name).describe()) == in_order(asked[1][name])
 
 

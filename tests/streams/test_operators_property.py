@@ -1,7 +1,7 @@
 """Windows and joins against an interpreter that takes one record at a time, for random records and batches.
 
-The engine runs as it does behind a query: batch by batch, each batch sorted by time within its task, and each
-by new tasks that know nothing but the state that the ones before them left.
+The engine runs as it does behind a query: batch by batch, each batch sorted by time within its task. New
+tasks run each batch; they know only the state that the previous ones saved.
 """
 
 from collections import Counter
@@ -55,12 +55,12 @@ def partition_of(key: str | None) -> int:
 
 
 def in_task_order(batch: list[Row]) -> list[Row]:
-    """By time and topic; the records of one topic with one time keep their order."""
+    """Sort by time and topic; the records of one topic with one time keep their order."""
     return sorted(batch, key=lambda row: (row[3], row[0]))
 
 
 def run(name: str, batches: Batches) -> dict[int, list[Sent]]:
-    """What the engine sends from each partition's tasks."""
+    """The records that the engine sends from each partition's tasks."""
     topology = application(name).topology()
     parts = topology.source_topics()
     read = {topic: PARTITIONS for topic in ("left", "right") if topic in parts}
@@ -111,8 +111,10 @@ def run(name: str, batches: Batches) -> dict[int, list[Sent]]:
 
 
 def as_tasks_take(rows: list[Input], outer: dict[str, int]) -> list[Input]:
-    """Of ``outer`` topics as `in_task_order` has them. What comes through others stays in its order, as on
-    Spark: by the greatest time of its partition so far."""
+    """Order ``outer`` topics like `in_task_order`.
+
+    Records of other topics keep their order, as on Spark: by the greatest time of their partition so far.
+    """
     latest: dict[tuple[str, int], int] = {}
     timed = []
     for row in sorted(rows, key=lambda row: row[:3]):
@@ -124,7 +126,7 @@ def as_tasks_take(rows: list[Input], outer: dict[str, int]) -> list[Input]:
 
 
 def restored(part: object, states: dict[str, dict[bytes, bytes]]) -> dict[str, OrderedBytes]:
-    """New maps with the state that was saved."""
+    """New maps with the saved state."""
     maps: dict[str, OrderedBytes] = {"$clocks": OrderedBytes()}
     maps.update((spec.name, spec.new_map()) for spec in part.stores)  # type: ignore[attr-defined]
     for name, entries in states.items():
@@ -141,7 +143,7 @@ def text(data: bytes | None) -> str | None:
 
 
 def interpreted(name: str, batches: Batches) -> dict[int, list[Sent]]:
-    """What the oracle sends for each partition, one record at a time."""
+    """The records that the oracle sends for each partition, one record at a time."""
     sent: dict[int, list[Sent]] = {}
     topics = {"left", "right"} & set(application(name).topology().source_topics())
     for partition in range(PARTITIONS):
@@ -157,7 +159,7 @@ def interpreted(name: str, batches: Batches) -> dict[int, list[Sent]]:
 
 
 def table(sent: list[Sent]) -> dict[str | None, str]:
-    """What is left when a topic is read as a table."""
+    """The last value of each key: the topic read as a table."""
     rows: dict[str | None, str] = {}
     for key, value, _ in sent:
         if value is None:
@@ -182,7 +184,7 @@ def test_the_engine_sends_what_the_interpreter_sends(name: str) -> None:
     def agree(batches: Batches) -> None:
         found, expected = run(name, batches), interpreted(name, batches)
         for partition in range(PARTITIONS):
-            if name == "sliding-never-late":  # the windows of one record may go in another order
+            if name == "sliding-never-late":  # the order of one record's windows is undefined
                 assert Counter(found[partition]) == Counter(expected[partition])
                 assert table(found[partition]) == table(expected[partition])
             else:
@@ -193,7 +195,7 @@ def test_the_engine_sends_what_the_interpreter_sends(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["foreign", "foreign-left"])
 def test_a_foreign_key_join_ends_with_the_right_table(name: str) -> None:
-    """Its topics put a batch between question and answer; what is sent meanwhile was true at some time."""
+    """A batch lies between request and response in its topics; interim results were true at some time."""
 
     @settings(max_examples=60)
     @given(batches_of(keys, nullable=True, foreign=True))

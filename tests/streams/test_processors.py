@@ -23,7 +23,7 @@ from penstock.streams import (
 
 
 class RunningTotal(Processor[str, int, str, int]):
-    """Adds up by key, in a store."""
+    """A processor that sums by key, in a store."""
 
     def process(self, record: Record[str, int]) -> None:
         store = self.context.store("totals")
@@ -90,7 +90,7 @@ def test_a_processor_of_values_keeps_the_key(app: App) -> None:
 
 
 class Alarm(Processor[str, int, str, int]):
-    """Sets a timer ``value`` ms after each record, and takes the one before back."""
+    """A processor that sets a timer ``value`` ms after each record, and cancels the previous one."""
 
     kind: Any = "stream"
 
@@ -213,7 +213,7 @@ def test_values_with_a_time_to_live(app: App) -> None:
     store = test.store("totals")
     assert list(store.all()) == [("c", 1)]
     assert "a" not in store
-    assert len(store) == 1  # what is gone takes no memory
+    assert len(store) == 1  # expired entries take no memory
 
 
 def test_every_kind_of_store_takes_the_serdes_of_the_application(app: App) -> None:

@@ -1,4 +1,4 @@
-"""Operations on single records, as the DSL's documentation of Kafka Streams says."""
+"""Operations on single records, as the documentation of Kafka Streams' DSL describes them."""
 
 from __future__ import annotations
 

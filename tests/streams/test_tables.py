@@ -1,4 +1,4 @@
-"""Tables: duality, tombstones, old values, what is stored, versions."""
+"""Tables: duality, tombstones, old values, stored tables, versions."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_table_that_nobody_reads_is_not_stored(app: App) -> None:
     )
     assert not app.topology().stores
     test = TopologyTest(app)
-    # without old values a filter can't tell whether the row was there, and sends a tombstone, as Kafka
+    # without old values a filter can't know whether the row existed, and sends a tombstone, as Kafka
     # Streams does
     assert _piped(test, ("a", 1), ("a", 2), ("a", 1)) == [("a", None), ("a", 4), ("a", None)]
 

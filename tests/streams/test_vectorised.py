@@ -1,4 +1,4 @@
-"""Functions over columns give what functions of one record give, however records are cut into batches."""
+"""Functions over columns equal functions of one record, however the records are cut into batches."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from penstock.topology.records import Output
 from penstock.topology.task import Task
 
 calls: list[int] = []
-"""How many values each call got."""
+"""The number of values in each call."""
 
 
 @vectorised(pa.int64())
@@ -88,7 +88,7 @@ PLAIN: Functions = plain_doubled, plain_is_even, plain_labelled, plain_total
 
 
 class Latest(Processor[Any, Any, Any, Any]):
-    """Tells stream time and the value before."""
+    """A processor that reports stream time and the key's previous value."""
 
     def process(self, record: Record[Any, Any]) -> None:
         store = self.context.store("latest")
@@ -103,7 +103,7 @@ def one_after_the_other(app: App, f: Functions) -> None:
 
 
 def beside_others(app: App, f: Functions) -> None:
-    """What goes by the vectorised node and what goes through it meet again, in one topic and one store."""
+    """Records that pass the vectorised node and records that bypass it meet in one topic and one store."""
     stream = app.stream("in")
     mapped = stream.map_values(f[0])
     merged = stream.filter(lambda k, v: v != 3).merge(mapped, stream)
@@ -132,7 +132,7 @@ def in_a_join(app: App, f: Functions) -> None:
 
 
 def between_the_users_of_a_store(app: App, f: Functions) -> None:
-    """The second must see what the first has done with the records so far, and no more."""
+    """The second user must see the first one's changes for the records so far, and no later ones."""
     latest = key_value_store("latest", value=string)
     first = app.stream("in").process(Latest, stores=[latest])
     first.to("out", value=string)
@@ -151,7 +151,7 @@ def in_windows(app: App, f: Functions) -> None:
 
 
 def past_several(app: App, f: Functions) -> None:
-    """What goes by two such nodes comes behind what goes through both, and before what comes after it."""
+    """Records that bypass two such nodes follow those through both, and precede those of the next record."""
     stream = app.stream("in")
     once = stream.map_values(f[0])
     once.map_values(f[0]).merge(once, stream).process(
@@ -160,7 +160,7 @@ def past_several(app: App, f: Functions) -> None:
 
 
 class Reminder(Processor[Any, Any, Any, Any]):
-    """Sends a record 2 ms of stream time later, between others."""
+    """A processor that sends each record again 2 ms of stream time later, between others."""
 
     def process(self, record: Record[Any, Any]) -> None:
         self.context.set_timer(record.key, record.timestamp_ms + 2)
@@ -206,7 +206,7 @@ def made(build: Callable[[App, Functions], None], functions: Functions) -> App:
 
 
 def run(app: App, batches: list[list[Input]]) -> list[list[Output]]:
-    """What each part's task sends. What goes through topics of the application comes with the next batch."""
+    """The records of each part's task; those to topics of the application arrive with the next batch."""
     topology = app.topology()
     parts = topology.source_topics()
     tasks = {part.id: Task(topology, part, 0, partition_counts={"out": 1}) for part in parts.values()}
@@ -245,8 +245,10 @@ def cut(rows: list[Input], seed: int) -> list[list[Input]]:
 
 
 def without_traces(sent: list[list[Output]]) -> list[list[Output]]:
-    """Dead letters have a traceback each, which tells of the way to the function; and they may come earlier
-    or later among what other topics get."""
+    """Remove the tracebacks of dead letters, and their place among the other topics' records.
+
+    A traceback depends on the way to the function, and dead letters may be sent earlier or later.
+    """
     kept = []
     for outputs in sent:
         kept.append([output for output in outputs if output[0] != "dead"])
@@ -335,8 +337,11 @@ def test_a_cached_aggregate_sends_some_of_the_updates_and_the_last_ones(
 
 
 def final_rows(sent: list[Output]) -> dict[bytes, tuple[object, ...]]:
-    """The last row of each key. Of the number of keys the value alone, and none for 0: a key that comes and
-    goes within a batch is no change to who hears of batches, and else of two."""
+    """The last row of each key; of the number of keys the value alone, and none if it is 0.
+
+    A key that is added and removed within a batch changes nothing for a function that is called by batch, but
+    counts as two changes otherwise.
+    """
     rows: dict[bytes, tuple[object, ...]] = {row[2]: row[3:] for row in sent}
     number = rows.pop(b"all", (long.serialize(0),))[0]
     return rows if number == long.serialize(0) else {**rows, b"all": (number,)}

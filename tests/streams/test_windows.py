@@ -70,7 +70,7 @@ def test_sums_and_means_and_extremes_of_sessions() -> None:
     group.min().to_stream(lambda w, v: w.key, key=string).to("least")
     group.avg(value=json).to_stream(lambda w, v: w.key, key=string).to("means")
     test = TopologyTest(app)
-    for value, timestamp_ms in ((1, 0), (3, 10), (8, 5)):  # the last brings the others together
+    for value, timestamp_ms in ((1, 0), (3, 10), (8, 5)):  # the last one joins the two sessions
         test.input("in").pipe("k", value, timestamp=timestamp_ms)
     assert test.output("sums").read_all()[-1].value == 12
     assert test.output("least").read_all()[-1].value == 1
@@ -126,7 +126,7 @@ def test_a_window_that_closed_in_a_batch_before_is_not_sent_again(app: App) -> N
 
 
 def test_a_suppressed_table_is_grouped_by_what_was_sent(app: App) -> None:
-    """The value that the group loses is the one that it got, not one that was never sent."""
+    """The value that the group subtracts is the one it added, not one that was never sent."""
     held = app.table("in").suppress(until_time_limit("10 ms"))
     held.group_by(lambda key, value: ("all", value)).aggregate(
         lambda: "", lambda key, new, text: text + "+" + new, lambda key, old, text: text + "-" + old

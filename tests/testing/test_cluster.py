@@ -1,4 +1,4 @@
-"""The Cluster that users' tests stand on."""
+"""The Cluster that users build their tests on."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Nodes as forks: what a test sees of them is what it sees of processes of their own."""
+"""Nodes as forks behave for a test like nodes in processes of their own."""
 
 import os
 import signal
@@ -28,7 +28,7 @@ def test_nodes_are_forks_of_one_process_with_sessions_of_their_own() -> None:
 def test_environment_and_directory_are_those_of_the_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with Cluster():  # so that the process that forks is there before
+    with Cluster():  # starts the process that forks, so that it exists already
         pass
     monkeypatch.setenv("TZ", "Asia/Kolkata")
     monkeypatch.chdir(tmp_path)
@@ -58,7 +58,7 @@ def test_the_exit_code_is_known(tmp_path: Path, number: signal.Signals, code: in
         node.wait(0.01)
     node.send_signal(number)
     assert node.wait(60) == node.poll() == code
-    node.terminate()  # does nothing to whoever has this pid now
+    node.terminate()  # must not signal a new process with the same pid
     node.stdin.close()
     node.stdout.close()
 

@@ -1,4 +1,4 @@
-"""The ordered byte map against a plain dict that is sorted when asked."""
+"""The ordered byte map compared with a plain dict that is sorted on demand."""
 
 from __future__ import annotations
 

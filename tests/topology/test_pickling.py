@@ -1,4 +1,4 @@
-"""A topology is sent to workers as cloudpickle sends functions, and computes there what it computes here."""
+"""A topology that cloudpickle has sent to a worker computes the same results there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The part of a topology that one stage's records come from computes just those."""
+"""The part of a topology that leads to one stage computes just the records of that stage."""
 
 from __future__ import annotations
 

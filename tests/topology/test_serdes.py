@@ -1,4 +1,4 @@
-"""Serdes: round trips, Kafka's bytes, and errors that say what was expected."""
+"""Serdes: round trips, Kafka's bytes, and errors that name the expected type or size."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ VERSIONS = VersionedSpec(name="v", key=string, value=string, history_retention_m
 
 
 def _restored(spec: StoreSpec, data: OrderedBytes, commit_ms: int = 0) -> OrderedBytes:
-    """The map as its changelog would give it back."""
+    """The map as it is restored from its changelog."""
     restored = spec.new_map()
     changes = [spec.to_changelog(key, value) for key, value in data.take_delta().items()]
     restored.apply(
@@ -99,7 +99,7 @@ def test_windows_expire_when_time_has_passed() -> None:
     assert store.put("a", 1, 0, 0)
     assert store.put("a", 2, 5_000, 0)
     assert store.put("b", 3, 10_000, 0)
-    assert store.get("a", 0) is None  # it ended with the retention
+    assert store.get("a", 0) is None  # it expired with the retention
     assert list(store.fetch("a")) == [(5_000, 2)]
     assert not store.put("a", 4, 0, 0)
     store.put("b", 5, 30_000, 0)
@@ -130,7 +130,7 @@ def test_duplicates_at_one_time_stay_in_their_order_after_a_restart_too() -> Non
 
 
 def test_a_duplicate_is_put_behind_those_of_before_a_restart() -> None:
-    """Numbers that begin again would put it before those with greater ones."""
+    """If its numbers started from zero, it would stand before those with greater ones."""
     data = JOIN.new_map()
     store = JOIN.open(data)
     for key in "bca":

@@ -26,7 +26,7 @@ def _rows(count: int, seed: int = 0) -> list[Input]:
 
 
 def test_batches_and_restores_change_nothing() -> None:
-    """One task over all rows, and one that is made anew from its deltas before each batch."""
+    """Compare one task over all rows with one that is restored from its deltas before each batch."""
     app, rows = _counts(), _rows(500)
     (part,) = app.topology().sub_topologies
     whole = Task(app.topology(), part, 0)

@@ -1,4 +1,4 @@
-"""Three nodes as processes of their own: any answers for all, and one is killed."""
+"""Three nodes as processes of their own: any of them answers for all, and one is killed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from waiting import wait_until
 KEYS = [f"k{n:03}" for n in range(60)]
 SESSION_MS = 6_000
 IN_TIME_MS = SESSION_MS - 1_000
-"""Sooner than another node could take over the partitions of a node that was killed."""
+"""Less time than another node needs to take over the partitions of a killed node."""
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,7 @@ class Nodes:
             node.wait_until_listening()
 
     def settle(self, copies: int) -> None:
-        """Until all know each other, and each partition of `counts` is kept by so many."""
+        """Wait until all nodes know each other, and each partition of `counts` has this many copies."""
         endpoints = sorted(node.endpoint for node in self.running)
 
         def is_settled() -> bool:
@@ -116,7 +116,7 @@ def test_any_node_answers_for_all_and_the_killed_ones_partitions_are_taken_over(
     assert failed.count(503) == sum(at["entries"] for at in lost)
     assert set(failed) == {200, 503}
     runner.process(topic, [(key.encode(), "x", 100) for key in KEYS])
-    for node in nodes.running:  # each waits until somebody has taken over
+    for node in nodes.running:  # each waits until another node has taken over
         assert values(node)[KEYS[0]] in (1, 2)
     nodes.settle(copies=1)
     wait_until(lambda: all(values(node) == dict.fromkeys(KEYS, 2) for node in nodes.running))
@@ -128,7 +128,7 @@ def test_with_a_standby_nobody_notices(runner: Runner, start_nodes: Callable[[in
     nodes.running.pop().kill()
     began, rounds = time.monotonic(), 0
     while time.monotonic() < began + SESSION_MS / 1000 + 1 or rounds < 2:
-        for node in nodes.running:  # while the group has not noticed, and while it forms anew
+        for node in nodes.running:  # before the group has noticed, and while it rebalances
             assert values(node, timeout_ms=IN_TIME_MS) == dict.fromkeys(KEYS, 1)
         rounds += 1
     nodes.settle(copies=2)

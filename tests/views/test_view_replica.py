@@ -1,4 +1,4 @@
-"""One partition of a store, fed with batches as a fetch brings them."""
+"""One partition of a store, fed with batches as a fetch returns them."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_transactions_that_overlap_come_together() -> None:
 
 
 def test_at_the_last_stable_offset_nothing_is_undecided() -> None:
-    """The marker of a transaction may be gone, with compaction; what it wrote is committed all the same."""
+    """Compaction may have removed a transaction's marker; its records are committed all the same."""
     replica = Replica(COUNTS, TP)
     replica.restart(0)
     assert replica.take([batch(0, 7, a=1)], 1, 1)
@@ -125,7 +125,7 @@ def test_windows_expire_by_themselves(at_once: bool) -> None:
 def test_a_large_transaction_leaves_room_for_those_who_ask_and_comes_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Not while a log is read for the first time: then nobody can ask."""
+    """There are no pauses while a log is read for the first time: queries are not possible then."""
     pauses: list[bool] = []
     monkeypatch.setattr("penstock.views.replica.time.sleep", lambda _: pauses.append(replica.lock.locked()))
     replica = Replica(COUNTS, TP)

@@ -1,4 +1,4 @@
-"""Who holds which partition."""
+"""The nodes that hold each partition."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_standby_takes_over_and_most_partitions_stay() -> None:
                 assert now[0] != gone
             moved_away = {first, second} - {gone} - set(now)
             assert len(moved_away) <= 1
-        assert moved <= 25  # 10 must
+        assert moved <= 25  # at least 10 have to move
 
 
 def test_nobody_holds_anything_without_members() -> None:

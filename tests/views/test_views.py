@@ -1,4 +1,4 @@
-"""Stores followed from a real node's logs, in this process."""
+"""Stores that follow a real node's logs, in this process."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def name() -> str:
 
 @pytest.fixture
 def runner(servers: str, name: str) -> Runner:
-    """`counting_app` over two partitions; its topic has the application's name and ``-in``."""
+    """A runner of `counting_app` over two partitions; its topic has the application's name and ``-in``."""
     made = Runner(servers, counting_app(name, f"{name}-in"), {f"{name}-in": 2})
     made.create_topics()
     return made
@@ -116,7 +116,7 @@ def test_only_what_is_committed_is_shown_and_all_of_it_at_once(
     assert (counts.get("ann"), counts.get("bob"), counts.get("cat")) == (1, None, None)
     runner.producer.commit_transaction(30)
     wait_until(lambda: counts.get("cat") == 1)
-    assert counts.get("ann") == 1  # its task began anew
+    assert counts.get("ann") == 1  # its task was started again
     assert counts.lookup("ann").value.timestamp_ms == 3
     assert counts.get("bob") is None
     assert counts.position.covers(before)
@@ -136,7 +136,7 @@ def test_a_tombstone_takes_the_key_away(runner: Runner, views: Views, name: str,
 
 
 def test_a_transaction_of_many_fetches_is_applied_in_one_step(servers: str, name: str) -> None:
-    """Fetches of 16 KB, a transaction of 400: whoever scans sees one generation of values, never two."""
+    """Fetches of 16 KB, a transaction of 400: a scan sees one generation of values, never two."""
     app = App(name, key=string, value=long)
     app.table("t-" + name, store="rows")
     runner = Runner(servers, app, {"t-" + name: 1})
@@ -164,7 +164,7 @@ def test_a_transaction_of_many_fetches_is_applied_in_one_step(servers: str, name
         def look() -> None:
             while not ended.is_set():
                 page = []
-                for entry in rows.all():  # one page is of one moment
+                for entry in rows.all():  # one page shows a single moment
                     page.append(entry.value)
                     if len(page) == 1_000:
                         break
@@ -309,7 +309,7 @@ def test_a_topic_that_is_made_again_is_read_anew(runner: Runner, views: Views, n
 
 
 def test_a_view_outlives_a_node_that_is_killed(name: str) -> None:
-    """It answers meanwhile with what it has, and goes on where it was."""
+    """Meanwhile the view answers from its state, and then continues from its position."""
     with Cluster() as cluster:
         runner = Runner(cluster.bootstrap_servers, counting_app(name, f"{name}-in"), {f"{name}-in": 2})
         runner.create_topics()

@@ -1,4 +1,4 @@
-"""The same on Apache Kafka: its fetches, its transactions, its groups."""
+"""The same views on Apache Kafka: its fetches, its transactions, its groups."""
 
 from __future__ import annotations
 

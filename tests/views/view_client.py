@@ -24,7 +24,7 @@ class Reply(NamedTuple):
 
 
 def ask(endpoint: str, path: str, headers: dict[str, str] | None = None, **parameters: object) -> Reply:
-    """One GET on a connection of its own."""
+    """Send one GET on a connection of its own."""
     connection = http.client.HTTPConnection(urlsplit(endpoint).netloc, timeout=30)
     query = urlencode({name: str(value) for name, value in parameters.items()})
     connection.request("GET", f"{path}?{query}" if query else path, headers=headers or {})
@@ -39,7 +39,7 @@ def ask_key(endpoint: str, store: str, key: str, **parameters: object) -> Reply:
 
 
 class NodeProcess:
-    """`views_node.py` with these arguments. Killed at the end, if it is still there."""
+    """A process of `views_node.py` with these arguments, killed at the end if it still runs."""
 
     def __init__(self, servers: str, name: str, topic: str, *, standbys: int, session_ms: int) -> None:
         script = Path(__file__).with_name("views_node.py")

@@ -1,4 +1,4 @@
-"""Applications whose stores are viewed, and somebody who writes their changelogs as a runner does."""
+"""Applications with views of their stores, and writers of their changelogs that act as a runner does."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Written = tuple[bytes, "str | bytes", int]
 
 
 def counting_app(name: str, topic: str) -> App:
-    """One store of each kind over one topic."""
+    """An application with one store of each kind over one topic."""
     app = App(name, key=string, value=string)
     grouped = app.stream(topic).group_by_key()
     grouped.count(store="counts")
@@ -28,7 +28,7 @@ def counting_app(name: str, topic: str) -> App:
 
 
 def rekeyed_app(name: str, topic: str) -> App:
-    """A store behind a durable repartition topic: what a table of its own stores is grouped by anew."""
+    """An application whose second store is behind a durable repartition topic, grouped by another key."""
     app = App(name, key=string, value=string)
     counts = app.stream(topic).group_by_key().count(store="counts")
     by_letter = counts.group_by(lambda word, n: (word[0], n), key=string, value=long)
@@ -37,8 +37,9 @@ def rekeyed_app(name: str, topic: str) -> App:
 
 
 class Runner:
-    """Runs an application's tasks and publishes as its query does: one transaction of changelogs,
-    repartition topics and group offsets for each batch.
+    """An application's tasks, whose results are published as its query does it.
+
+    Each batch is one transaction of changelogs, repartition topics and group offsets.
     """
 
     def __init__(self, servers: str, app: App, counts: Mapping[str, int]) -> None:
@@ -72,7 +73,7 @@ class Runner:
         self.admin.create_topics([NewTopic(name, partitions, 1)])[name].result(30)
 
     def write(self, topic: str, rows: Iterable[Written]) -> dict[int, int]:
-        """By somebody else, as Kafka's own partitioner has it; the offsets after the last rows."""
+        """Write rows with another client by Kafka's own partitioner; return the end offset by partition."""
         ends: dict[int, int] = {}
         producer = Producer({"bootstrap.servers": self.servers, "partitioner": "murmur2_random"})
 
@@ -95,9 +96,9 @@ class Runner:
         end: str = "commit",
         producer: Producer | None = None,
     ) -> list[tuple[str, bytes, bytes, int]]:
-        """One batch: these rows of the topic. ``end``: ``commit``, ``abort`` or ``open``.
+        """Run one batch of these rows of the topic; ``end`` is ``commit``, ``abort`` or ``open``.
 
-        What goes to repartition topics is given back.
+        Return the records for repartition topics.
         """
         producer = producer or self.producer
         producer.begin_transaction()
@@ -154,5 +155,5 @@ class Runner:
         return self._tasks[at]
 
     def forget(self) -> None:
-        """Tasks begin anew: state that a batch left behind that was not committed is no more."""
+        """Start new tasks, so that the state of an uncommitted batch is discarded."""
         self._tasks.clear()

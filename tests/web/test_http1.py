@@ -1,4 +1,4 @@
-"""HTTP/1.1 on plain sockets: what is written together, and what ends a connection."""
+"""HTTP/1.1 on plain sockets: combined writes, and the reasons for closing a connection."""
 
 from __future__ import annotations
 

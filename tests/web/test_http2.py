@@ -1,4 +1,4 @@
-"""HTTP/1.1 and HTTP/2 on one port, by httpx, and by h2 where a client does what httpx never would."""
+"""HTTP/1.1 and HTTP/2 on one port, with httpx, and with h2 for requests that httpx never sends."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _CHUNK = b"x" * 10_000
 
 
 class Recorded:
-    """What the application did, as its tests see it."""
+    """The application's progress, recorded for the tests."""
 
     def __init__(self) -> None:
         self.sent_chunks = 0
@@ -92,7 +92,7 @@ def address(recorded: Recorded) -> Iterator[tuple[str, int]]:
 
 
 class RawClient:
-    """An HTTP/2 connection that does what it is told and nothing else: it gives no window back by itself."""
+    """An HTTP/2 connection that sends only what a test asks for: it never opens its window by itself."""
 
     def __init__(self, address: tuple[str, int]) -> None:
         self.socket = socket.create_connection(address, timeout=20)
@@ -132,7 +132,7 @@ def test_both_protocols_are_spoken_on_one_port(address: tuple[str, int]) -> None
 
 @pytest.mark.parametrize("pieces", [(1,), (3,), (23,), (1, 2, 3)])
 def test_what_speaks_first_may_come_in_pieces(address: tuple[str, int], pieces: tuple[int, ...]) -> None:
-    """P begins both a POST and the preface of HTTP/2."""
+    """The letter P begins both a POST and the preface of HTTP/2."""
     opening = H2Connection(H2Configuration(client_side=True))
     opening.initiate_connection()
     request = b"POST /asked HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\nab"
@@ -165,7 +165,7 @@ def test_a_head_request_gets_no_body(address: tuple[str, int]) -> None:
 def test_who_reads_nothing_is_sent_nothing_more(
     address: tuple[str, int], recorded: Recorded, http2: bool
 ) -> None:
-    """The application waits, and others are answered meanwhile."""
+    """The application waits, and other requests are answered meanwhile."""
     if http2:
         client = RawClient(address)
         client.ask("/rows?chunks=100000")
@@ -220,7 +220,7 @@ def test_a_stream_that_is_reset_ends_its_request(address: tuple[str, int], recor
 
 
 def test_who_resets_all_it_asks_is_refused_more(address: tuple[str, int]) -> None:
-    """Requests that were reset count until the application has let go of them (CVE-2023-44487)."""
+    """Requests that were reset count until the application has finished them (CVE-2023-44487)."""
     client = RawClient(address)
     for _ in range(300):
         number = client.h2.get_next_available_stream_id()
@@ -248,7 +248,7 @@ def test_a_frame_that_may_not_be_there_ends_the_connection(address: tuple[str, i
     received = b""
     while data := client.socket.recv(65536):
         received += data
-    assert b"\x07\x00\x00\x00\x00\x00" in received  # GOAWAY; then it closed
+    assert b"\x07\x00\x00\x00\x00\x00" in received  # GOAWAY, then the close
 
 
 def test_an_open_stream_does_not_hold_the_end(recorded: Recorded) -> None:
@@ -280,7 +280,7 @@ def test_an_open_stream_does_not_hold_the_end(recorded: Recorded) -> None:
 def test_what_nobody_reads_of_bodies_takes_no_room_from_the_connection(
     address: tuple[str, int], monkeypatch: pytest.MonkeyPatch, is_reset: bool
 ) -> None:
-    """They were answered before they were read, or are not asked any more: the client may go on sending."""
+    """Bodies that the application does not read, or no longer reads, do not stop the client from sending."""
     monkeypatch.setattr("penstock.web.http2._STREAMS_MAX", 4)  # so the connection takes 1 MiB ahead
     client = RawClient(address)
     headers = [(":method", "POST"), (":path", "/early"), (":scheme", "http"), (":authority", "here")]

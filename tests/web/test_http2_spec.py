@@ -1,4 +1,4 @@
-"""h2spec's checks of a server against RFC 7540 and 7541 (github.com/summerwind/h2spec), all of its 145."""
+"""All 145 of h2spec's checks of a server against RFC 7540 and 7541 (github.com/summerwind/h2spec)."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ sys.path.append(str(Path(__file__).parents[1] / "clients"))
 from go_tests import build_program
 
 MODULE = "github.com/summerwind/h2spec@v2.2.1+incompatible"
-# What does not begin as HTTP/2 does is HTTP/1.1 here, and answered as such before the connection is closed.
+# Here data without HTTP/2's preface is HTTP/1.1, and gets an HTTP/1.1 answer before the close.
 OTHERWISE = ["Sends invalid connection preface"]
 
 
 @pytest.fixture(scope="module")
 def h2spec() -> Path:
-    """The program, or a skip that says why not."""
+    """The program; skip the test with a reason if it is not available."""
     if shutil.which("go") is None:
         pytest.skip("go is not installed, so h2spec cannot be built")
     cache_root().mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""The public client of Confluent's registry, and its serializers, speak to ours."""
+"""The public client of Confluent's registry, and its serializers, work with our registry."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def client(url: str) -> SchemaRegistryClient:
 
 @pytest.fixture
 def reader(url: str) -> SchemaRegistryClient:
-    """In programs it is another one: it has nothing in its cache from what was written."""
+    """A second client, as in real programs, whose cache holds nothing that was written."""
     return SchemaRegistryClient({"url": url})
 
 
@@ -45,7 +45,7 @@ def topic() -> str:
 
 
 def _message(name: str) -> Any:
-    """The class of messages with one number, as protoc's output has it."""
+    """The class of messages with one number, as in protoc's output."""
     file = descriptor_pb2.FileDescriptorProto(name=f"{name}.proto", package="registry.test", syntax="proto3")
     field = file.message_type.add(name=name).field.add(name="id", number=1)
     field.type, field.label = field.TYPE_INT64, field.LABEL_OPTIONAL
@@ -78,8 +78,10 @@ def test_json_goes_there_and_back(
 def test_protobuf_goes_there_and_back(
     client: SchemaRegistryClient, reader: SchemaRegistryClient, topic: str
 ) -> None:
-    """The client caches the text that a registration answers with, as Confluent's server does too, and takes
-    it for what it wants in base64: one that has registered a schema can't read with it.
+    """A client that has registered a schema can't read with it.
+
+    It caches the text in the response to the registration, which Confluent's server sends too, and later
+    takes it for base64.
     """
     context = SerializationContext(topic, MessageField.VALUE)
     config = {"use.deprecated.format": False}

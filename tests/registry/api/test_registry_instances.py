@@ -1,4 +1,4 @@
-"""Several instances: one leads, all answer, and no death of a leader loses what was acknowledged."""
+"""Several instances: one leads, all answer, and no acknowledged write is lost when a leader dies."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SCHEMAS = 60
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    """A node that lets members be given up within a second."""
+    """A node that lets members' sessions expire within a second."""
     with Cluster({"group.min.session.timeout.ms": "500"}) as cluster:
         yield cluster
 
@@ -56,7 +56,7 @@ def test_one_leads_and_concurrent_registrations_of_a_schema_give_one_id(servers:
             url = urls[number % 2]
             answer = ask(url, "POST", f"/subjects/s{number % 3}/versions", avro("R", "a"))
             assert answer.status == 200, answer
-            # Who has written somewhere reads it there.
+            # A client that has written to an instance reads its own write there.
             found = ask(url, "GET", f"/subjects/s{number % 3}/versions/latest")
             assert found.status == 200, found
             return answer.body["id"], found.body["version"]
@@ -123,7 +123,7 @@ def test_the_partition_refuses_a_former_writer(servers: str, name: str) -> None:
         assert newer.append([Record(b"k", b"6")]) == 4
         former.claim()
         assert former.append([Record(b"k", b"7")]) == 5
-        # More than a batch can hold.
+        # More bytes than one batch can hold.
         assert former.append([Record(b"%d" % number, b"x" * 400_000) for number in range(5)]) == 10
 
 
@@ -177,11 +177,11 @@ def test_the_broker_is_killed_and_comes_back(cluster: Cluster, name: str) -> Non
         cluster.kill()
         assert ask(instance.url, "GET", "/subjects/a/versions/latest").body["id"] == 1
         with ThreadPoolExecutor(1) as threads:
-            # It waits for the broker.
+            # The request waits for the broker.
             answer = threads.submit(ask, instance.url, "POST", "/subjects/b/versions", avro("B", "a"))
             cluster.restart()
             written = answer.result()
-        if written.status == 500:  # it took longer than a write may
+        if written.status == 500:  # a write timed out
             written = ask(instance.url, "POST", "/subjects/b/versions", avro("B", "a"))
         assert (written.status, written.body["id"]) == (200, 2)
         assert ask(instance.url, "GET", "/subjects").body == ["a", "b"]

@@ -1,6 +1,6 @@
-"""Two registries on Apache Kafka: its groups, its compacted topic, and that it fences a former leader.
+"""Two registries on Apache Kafka: its groups, its compacted topic, and its fencing of a former leader.
 
-Behind PENSTOCK_KAFKA_CLUSTERS.
+The test runs with PENSTOCK_KAFKA_CLUSTERS only.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def test_two_instances_on_apache_kafka(kafka_libs: Path, tmp_path: Path) -> None
             told = [ask(url, "GET", "/schemas").text for url in urls]
             assert told[0] == told[1]
             _check_fencing(kafka.bootstrap_servers)
-            # The leader has been fenced by that, too, and takes over again.
+            # That has fenced the leader, too, which takes over again.
             assert ask(urls[0], "POST", "/subjects/last/versions", avro("Last", "a")).body["id"] == 6
         finally:
             for each in instances:

@@ -1,4 +1,4 @@
-"""TLS and basic authentication of a registry's own listener, by our client and Confluent's."""
+"""TLS and basic authentication of a registry's own listener, with our client and Confluent's."""
 
 import urllib.error
 import urllib.request
@@ -34,7 +34,7 @@ def authority(tmp_path_factory):
 
 @pytest.fixture
 def secured(penstock_cluster: Cluster, authority, tmp_path):
-    """Two instances that answer clients with a certificate and a password alone."""
+    """Two instances that accept only clients with a certificate and a password."""
     users = tmp_path / "users"
     users.write_text(USERS)
     given = properties(penstock_cluster.bootstrap_servers, uuid.uuid4().hex[:8]) | {
@@ -73,7 +73,7 @@ def client(url, authority, **more):
 
 
 def test_schemas_are_registered_over_tls_by_users_and_forwarded_to_the_leader(secured, authority):
-    """At both, of which one leads."""
+    """Both instances are used; one of them leads."""
     urls = [server.url for server in secured]
     assert all(url.startswith("https://127.0.0.1:") for url in urls)
     numbers = [client(url, authority).register("s", "AVRO", '"string"') for url in urls]

@@ -1,4 +1,4 @@
-"""docs/registry.md: its commands as they stand, on a node with a registry, and what they print."""
+"""The commands of docs/registry.md, run on a node with a registry, and their output."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from small_registry import SmallRegistry
 
 PAGE = (Path(__file__).parents[3] / "docs" / "registry.md").read_text()
 URL = "http://127.0.0.1:8081"
-# The page's servers are started here, at free ports.
+# The page starts these servers; the test starts them itself, on free ports.
 SERVERS = ("penstock start", "penstock registry start")
 
 
@@ -102,7 +102,7 @@ def test_what_is_wrong_with_a_command_is_told_in_a_line(tmp_path: Path) -> None:
 
 
 def test_names_are_printed_as_they_are(tmp_path: Path) -> None:
-    """Brackets are no colours, what stands between colons is no picture, and a line is not broken."""
+    """Brackets set no colours, words between colons become no emoji, and lines are not wrapped."""
     file = tmp_path / "heart.avsc"
     file.write_text('{"type": "enum", "name": "E", "symbols": ["A"], "doc": ":heart: [red]"}')
     for subject in ("[bold]:x:", "long" * 70):

@@ -1,4 +1,4 @@
-"""What a path, a content type and a group's members mean, without a cluster."""
+"""The meaning of paths, content types and group members, without a cluster."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_members_and_assignments_are_told_as_confluents_are() -> None:
         "leader": False,
     }
     assert Identity.from_json(one).as_json() == one
-    # What an older instance leaves out.
+    # Fields that an older instance leaves out.
     assert Identity.from_json({"host": "a", "port": 8081, "master_eligibility": True}).url == "http://a:8081"
     members = _members(("a", True, False), ("b", True, False))
     assert json.loads(assignment(members)) == {
@@ -153,7 +153,7 @@ def test_members_and_assignments_are_told_as_confluents_are() -> None:
     assert not election.leads(3)
     election.assigned("y", 4, assigned["y"])
     assert election.leadership.is_own
-    assert not election.leads(4)  # it has never been heard
+    assert not election.leads(4)  # no heartbeat has arrived yet
     for nonsense in (b"", b"[]", b'{"master_identity": {}}'):
         election.assigned("y", 5, nonsense)
         assert election.leadership == NOBODY

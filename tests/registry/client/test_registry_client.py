@@ -1,4 +1,4 @@
-"""The client against a small registry over real HTTP: what it asks, remembers, tries again and tells."""
+"""The client against a small registry over real HTTP: its requests, cache, retries and errors."""
 
 import json
 import pickle
@@ -88,7 +88,7 @@ def test_an_id_that_is_not_there_is_told_and_asked_again_later(registry):
 
 
 def test_what_is_told_again_and_again_is_not_kept_again_and_again(registry):
-    """Neither the stack of everyone who heard it, nor every id that records name."""
+    """A cached error keeps neither the stack of each caller nor every id that records contain."""
     client = client_of(registry.url)
     depths = []
     for _ in range(3):
@@ -123,7 +123,7 @@ def test_what_is_not_there_is_remembered_of_so_many_ids():
         with pytest.raises(RegistryRefused) as told:
             client.by_id(schema_id)
         assert told.value.code == 40403
-    assert transport.asked == KEPT_MAX + 2  # the first one was forgotten
+    assert transport.asked == KEPT_MAX + 2  # the first one was evicted
 
 
 def test_a_reference_that_is_not_there_yet_is_no_fault_of_the_schema(registry):

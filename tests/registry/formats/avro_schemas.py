@@ -1,4 +1,4 @@
-"""Random Avro schemas, and schemas that follow them as people change schemas."""
+"""Random Avro schemas, and later versions of them with typical changes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DEFAULTS: dict[str, Any] = {
 
 
 class Schemas:
-    """Makes schemas from one source of randomness."""
+    """A generator of schemas from one source of randomness."""
 
     def __init__(self, random: Random) -> None:
         self._random = random
@@ -35,7 +35,7 @@ class Schemas:
         return record
 
     def follow(self, schema: Any) -> Any:
-        """A few changes somewhere in a schema."""
+        """Copy a schema with a few changes somewhere."""
         schema = copy.deepcopy(schema)
         for _ in range(self._random.randrange(1, 3)):
             schema = self._changed(schema)

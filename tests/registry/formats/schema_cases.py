@@ -1,5 +1,6 @@
-"""Cases as text: `== title`, then sections that begin with `--- name`. A line that begins with # is a
-comment only before the first case.
+"""Cases as text: `== title`, then sections that begin with `--- name`.
+
+A line that begins with # is a comment only before the first case.
 """
 
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ class Case:
 
 
 def cases(name: str) -> list[Case]:
-    """The cases of a file. One that has no title is called by its schema."""
+    """The cases of a file. A case without a title is named by its schema."""
     found: list[Case] = []
     section: list[str] | None = None
     gathered: list[tuple[Case, str, list[str]]] = []

@@ -1,4 +1,4 @@
-"""Schemas and verdicts beside Avro's own Java library, on random schemas and on the text cases."""
+"""Schemas and verdicts compared with Avro's own Java library, on random schemas and on the text cases."""
 
 import json
 import subprocess
@@ -22,7 +22,7 @@ ROUNDS = 150
 
 @pytest.fixture(scope="module")
 def ask():
-    """Asks questions of one process."""
+    """A function that sends questions to one process."""
     cache_root().mkdir(parents=True, exist_ok=True)
     with FileLock(cache_root() / "avro.lock"):
         jars = jars_of(HERE / "avro_pom.xml", "avro-1.12.1")
@@ -72,7 +72,7 @@ def test_random_schemas(ask) -> None:
         assert parse("AVRO", reader).canonical() == answer["printed"], question
         here, there = found_here(reader, writer), [tuple(each) for each in answer["found"]]
         compatible += not there
-        if has_union(reader + writer):  # there paths begin anew inside unions
+        if has_union(reader + writer):  # the library restarts paths inside unions
             here, there = ([(kind, detail) for kind, _, detail in side] for side in (here, there))
         assert here == there, question
     assert 0 < compatible < ROUNDS
@@ -94,7 +94,7 @@ def test_the_cases_are_avros(ask) -> None:
 
 
 def test_what_is_refused_is_refused_there(ask) -> None:
-    # A number beyond all reason is read there, as infinite.
+    # The library reads a number out of range, as infinite.
     texts = [case.sections["schema"] for case in cases("avro_errors") if "1e9999" not in case.title]
     answers = ask([{"reader": text} for text in texts])
     assert [text for text, answer in zip(texts, answers, strict=True) if "error" not in answer] == []

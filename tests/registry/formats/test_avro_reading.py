@@ -1,5 +1,6 @@
-"""What a verdict promises, done: data of the old schema is read by the new one, with fastavro; and avro's
-own check.
+"""Verdicts put to the test: fastavro reads data of the old schema with the new one.
+
+The avro package's own check gives the same verdicts.
 """
 
 import io
@@ -19,10 +20,10 @@ ROUNDS = 400
 
 
 def pairs():
-    """Texts of a schema and of one that follows it, at random."""
+    """Yield the texts of random schemas, each with a later version."""
     seed = random.randrange(2**32)
     print(f"seed {seed}")
-    random.seed(seed)  # fastavro's data comes from there
+    random.seed(seed)  # fastavro takes its random data from there
     schemas = Schemas(random.Random(seed))
     for _ in range(ROUNDS):
         old = schemas.record()
@@ -30,12 +31,15 @@ def pairs():
 
 
 def without_namespaces(text: str) -> dict:
-    """fastavro compares full names, Avro's rules the last part alone; avro gives aliases no namespace."""
+    """Remove namespaces, which the avro package gives no aliases.
+
+    fastavro compares full names, Avro's rules only their last part.
+    """
     return json.loads(text, object_hook=lambda each: {k: v for k, v in each.items() if k != "namespace"})
 
 
 def of_text(value: Any) -> Any:
-    """Bytes may be read as a string, and then have to be text, which no schema can tell."""
+    """Replace bytes by text: bytes may be read as a string, and no schema can tell whether they are text."""
     match value:
         case bytes():
             return b"x" * len(value)

@@ -1,5 +1,6 @@
-"""Schemas that are made to hurt: large, deep, many-sided. Each is refused, or dealt with in reasonable
-time.
+"""Schemas that are large, deep or full of alternatives on purpose.
+
+Each is refused, or handled in reasonable time.
 """
 
 import base64
@@ -97,7 +98,7 @@ def test_texts_that_cost_time_or_memory_are_refused(name: str, text: str) -> Non
 
 
 def test_large_schemas_of_every_kind_are_taken() -> None:
-    """A quarter of what is allowed, flat."""
+    """The schemas are flat, and a quarter of the size limit."""
     fields = ",".join(f'{{"name":"field_{i}","type":["null","string"],"default":null}}' for i in range(4_000))
     properties = ",".join(f'"property_{i}":{{"type":"string","maxLength":{i}}}' for i in range(5_000))
     lines = "".join(f"  repeated string field_{i} = {i + 20_000};\n" for i in range(6_500))
@@ -156,7 +157,7 @@ def test_a_branch_is_found_by_its_alias_or_by_what_it_takes_beside_itself() -> N
 
 
 def test_recursive_alternatives_end() -> None:
-    """Each definition has all others for alternatives: as a tree of comparisons that would have no end."""
+    """Each definition has all others as alternatives, so a tree of comparisons would be infinite."""
     names = [f"n{i}" for i in range(15)]
     definitions = {
         name: {"oneOf": [{"properties": {other: {"$ref": f"#/definitions/{other}"}}} for other in names]}
@@ -186,7 +187,7 @@ LONG = "a" * 300_000
     ],
 )
 def test_long_names_are_refused(name: str, text: str) -> None:
-    """They would be repeated for each type that is in them."""
+    """They would be repeated for each type inside."""
     with pytest.raises(SchemaError, match="of at most 1000 characters"):
         parse(name, text)
 

@@ -1,7 +1,7 @@
-"""What a verdict promises, done: documents that the old schema takes, the new one takes too.
+"""Verdicts put to the test: documents that the old schema accepts, the new one accepts too.
 
-Keywords that Confluent's rules don't compare (patterns of properties, conditions, contains), and those
-where they are generous (defaults of required properties, oneOf), are left out.
+The tests leave out keywords that Confluent's rules don't compare (patterns of properties, conditions,
+contains), and those where the rules are lenient (defaults of required properties, oneOf).
 """
 
 import random
@@ -17,7 +17,7 @@ NAMES = ("a", "b", "c")
 
 
 class Documents:
-    """Random schemas, what follows them, and documents that keep to them."""
+    """A generator of random schemas, later versions of them, and documents for them."""
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
@@ -63,7 +63,7 @@ class Documents:
         }
 
     def follow(self, schema: Any) -> Any:
-        """A schema that is a little different somewhere."""
+        """Copy a schema with a small change somewhere."""
         if self._random.random() < 0.15:
             return self.schema(1)
         if self._random.random() < 0.1:
@@ -99,7 +99,7 @@ class Documents:
             schema.pop("additionalProperties", None)
 
     def document(self) -> Any:
-        """Any document, of the small world that the schemas speak of."""
+        """A random document of the values that the schemas use."""
         match self._random.randrange(8):
             case 0 | 1:
                 return "x" * self._random.randrange(6)

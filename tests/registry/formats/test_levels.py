@@ -15,7 +15,7 @@ def versions(*texts: str) -> list[Version]:
 
 
 def allowed(new: str, *earlier: str) -> set[str]:
-    """The levels that let a schema follow others."""
+    """The levels that allow a schema after these versions."""
     return {level.value for level in Level if not check(level, parse("AVRO", new), versions(*earlier))}
 
 
@@ -29,7 +29,7 @@ EVERY = {level.value for level in Level}
         ([EMPTY], WITH_DEFAULT, EVERY),
         ([EMPTY], WITH_A, {"NONE", "FORWARD", "FORWARD_TRANSITIVE"}),
         ([WITH_A], EMPTY, {"NONE", "BACKWARD", "BACKWARD_TRANSITIVE"}),
-        # The latest version has the field with a default, the first has none: only those that see all see it.
+        # The latest version has the field with a default, the first lacks it: only transitive levels refuse.
         ([EMPTY, WITH_DEFAULT], WITH_A, EVERY - {"BACKWARD_TRANSITIVE", "FULL_TRANSITIVE"}),
         ([WITH_A, WITH_DEFAULT], EMPTY, EVERY - {"FORWARD_TRANSITIVE", "FULL_TRANSITIVE"}),
     ],
@@ -62,7 +62,7 @@ def test_full_tells_both_directions() -> None:
     old, new = '{"type":"string","maxLength":3}', '{"type":"string","pattern":"a"}'
     messages = check(Level.FULL, parse("JSON", new), [Version(7, parse("JSON", old))])
     rules = [message.split('"')[1] for message in messages[:-2]]
-    assert rules == ["MAX_LENGTH_ADDED", "PATTERN_ADDED"]  # the old one reads first
+    assert rules == ["MAX_LENGTH_ADDED", "PATTERN_ADDED"]  # the old schema is checked first, as the reader
     assert messages[-2] == "{oldSchemaVersion: 7}"
 
 

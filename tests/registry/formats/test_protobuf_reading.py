@@ -1,4 +1,4 @@
-"""What a verdict promises, done: bytes that were written by the old descriptor are parsed by the new one."""
+"""Verdicts put to the test: the new descriptor parses bytes that were written by the old one."""
 
 import base64
 import random
@@ -31,13 +31,13 @@ HEAD = 'syntax = "proto3";\nenum E { ZERO = 0; ONE = 1; }\nmessage N { int32 inn
 
 
 class Files:
-    """A message of random fields, and what follows it."""
+    """A generator of a message with random fields, and of later versions of it."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
 
     def fields(self) -> dict[int, tuple[str, str, bool]]:
-        """By number: type, name, whether it is in the oneof."""
+        """The fields by number: type, name, whether it is in the oneof."""
         numbers = self.random.sample(range(1, 12), self.random.randrange(1, 7))
         return {number: self._field(number) for number in numbers}
 
@@ -121,7 +121,7 @@ GOOGLE = (any_pb2, api_pb2, descriptor_pb2, struct_pb2, timestamp_pb2, type_pb2,
 
 
 def as_sent(module) -> str:
-    """What confluent-kafka's serializer registers."""
+    """The text that confluent-kafka's serializer registers."""
     return base64.b64encode(module.DESCRIPTOR.serialized_pb).decode()
 
 
@@ -136,7 +136,7 @@ def test_a_descriptor_comes_back_as_it_was_sent(module) -> None:
 
 
 def test_a_built_in_file_may_be_a_reference_too() -> None:
-    """confluent-kafka's serializer registers all that a message imports, well-known types as well."""
+    """confluent-kafka's serializer registers all imports of a message, also well-known types."""
     path = "google/protobuf/timestamp.proto"
     text = f'syntax = "proto3"; import "{path}"; message M {{ google.protobuf.Timestamp t = 1; }}'
     find = Found(as_sent(timestamp_pb2))
@@ -146,7 +146,7 @@ def test_a_built_in_file_may_be_a_reference_too() -> None:
 
 
 def test_what_connects_converter_writes_is_a_descriptor() -> None:
-    """It uses an option of Confluent's without importing its file, and dates and times of Google's."""
+    """It uses an option of Confluent's without importing its file, and Google's types for dates and times."""
     text = """syntax = "proto3";
         import "confluent/type/decimal.proto";
         import "google/type/date.proto";
@@ -184,7 +184,7 @@ def test_a_descriptor_says_what_the_text_says(case: Case) -> None:
         return  # in descriptors groups are messages, and Confluent's registry reads them as such
     assert not again.incompatibilities(schema)
     assert not schema.incompatibilities(again)
-    if "features." not in schema.canonical():  # in a descriptor they are one message
+    if "features." not in schema.canonical():  # a descriptor keeps them as one message
         assert again.normalized().canonical() == schema.normalized().canonical()
 
 

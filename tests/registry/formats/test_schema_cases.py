@@ -1,4 +1,4 @@
-"""The text cases: what is compatible, what is stored, what is refused and how that is said."""
+"""The text cases: compatible schemas, stored forms, refused schemas and their messages."""
 
 import pytest
 from schema_cases import Case, cases

@@ -1,4 +1,4 @@
-"""References between registered schemas: found by a function, followed to their end, and no further."""
+"""References between registered schemas: a function resolves them, recursively and no further than needed."""
 
 import base64
 import hashlib
@@ -12,7 +12,7 @@ from penstock.registry.formats.references import Found
 
 
 def finder(**registered: Found):
-    """Finds by subject; every version is the same."""
+    """A function that finds schemas by subject; every version is the same."""
     return lambda reference: registered.get(reference.subject)
 
 
@@ -31,7 +31,7 @@ def test_avro_names_are_defined_by_references() -> None:
         f'{person}{{"type":"record","name":"Address","fields":[{{"name":"city","type":{{"type":"enum",'
         f'"name":"City","symbols":["ULM"]}}}}]}}}}]}}'
     )
-    # A schema that has everything inside is the same one.
+    # A schema with its references inlined has the same identity.
     assert parse("AVRO", schema.formatted("resolved")).identity() == schema.identity()
     assert not parse("AVRO", schema.formatted("resolved")).incompatibilities(schema)
 

@@ -1,4 +1,4 @@
-"""Questions to the image in several threads, while records are replayed."""
+"""Queries of the image in several threads while records are replayed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DEADLINE_S = 30
 
 
 class Log:
-    """The topic as the follower brings it, without one."""
+    """The topic as the follower delivers it, without a follower."""
 
     def __init__(self) -> None:
         config = ClientConfig.from_properties({"bootstrap.servers": "127.0.0.1:1"})

@@ -1,4 +1,4 @@
-"""A registry whose decisions are replayed at once, as its leader does it, and what it shows of itself."""
+"""A registry that replays its decisions at once, as its leader does, and helpers to compare its state."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ INT = '"int"'
 
 
 def record(*fields: str, name: str = "R", default: object = None) -> str:
-    """An Avro record of fields `name:type`; with ``default``, the last one has it."""
+    """An Avro record of fields `name:type`; ``default`` is the last one's."""
     read = [dict(zip(("name", "type"), each.split(":"), strict=True)) for each in fields]
     if default is not None:
         read[-1]["default"] = default
@@ -23,7 +23,7 @@ def record(*fields: str, name: str = "R", default: object = None) -> str:
 
 
 class Played(Registry):
-    """Keeps the log that it wrote."""
+    """A registry that keeps the log it wrote."""
 
     def __init__(self, settings: Settings | None = None, log: Iterable[Record] = ()) -> None:
         super().__init__(settings)
@@ -42,7 +42,7 @@ class Played(Registry):
         return decision.answer
 
     def put(self, subject: str, schema: str, **body: object) -> dict:
-        """Register, and the answer."""
+        """Register the schema and return the answer."""
         return self.do(self.register(subject, {"schema": schema, **body}))
 
     def ids(self, subject: str, *schemas: str) -> list[int]:
@@ -50,9 +50,9 @@ class Played(Registry):
 
 
 def shown(registry: Registry) -> dict:
-    """All there is to see, but for the time of records."""
+    """The whole visible state, except the times of records."""
     schemas = registry.schemas(subject_prefix=":*:", deleted=True)
-    schemas = [{"subject": "", **each} for each in schemas]  # answers leave out what is empty
+    schemas = [{"subject": "", **each} for each in schemas]  # answers leave out empty fields
     subjects = sorted({each["subject"] for each in schemas})
     settings = [None, ":.__GLOBAL:", ":.c:", *subjects]
     return {
@@ -73,7 +73,7 @@ def shown(registry: Registry) -> dict:
 
 
 class refused:
-    """The block is refused with a code; ``message`` has to be a part of what it says."""
+    """A context whose block must be refused with this code; the error must contain ``message``."""
 
     def __init__(self, code: int, message: str = "") -> None:
         self._raises = pytest.raises(RegistryError)
@@ -91,7 +91,7 @@ class refused:
 
 
 def calls(question: Callable[[], object]) -> int:
-    """How many functions it takes to answer: a measure of work that is the same on all machines."""
+    """The number of function calls for an answer: a measure of work that is the same on all machines."""
     count = 0
 
     def counted(frame: object, event: str, argument: object) -> None:

@@ -1,4 +1,4 @@
-"""Compatibility as it is asked about, without writing anything."""
+"""Checks of compatibility through requests that write nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Configurations and modes: of all, of a context, of a subject, and which of them holds."""
+"""Configurations and modes: global, of a context, of a subject, and which of them applies."""
 
 from __future__ import annotations
 

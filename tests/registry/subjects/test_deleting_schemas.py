@@ -1,4 +1,4 @@
-"""Deletions: softly, for good, and what is refused."""
+"""Deletions: soft, permanent, and refused."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ TWO = record("a:int", "b:int", default=0)
 
 @pytest.fixture
 def played() -> Played:
-    """Subject s with two versions."""
+    """A registry in which subject s has two versions."""
     played = Played()
     played.ids("s", ONE, TWO)
     return played
@@ -111,7 +111,7 @@ def test_what_others_refer_to_stays() -> None:
     played.do(played.delete_version("s", "2"))
     played.do(played.delete_version("r", "1"))
     assert (played.referenced_by("s", "1"), played.referenced_by("s", "1", deleted=True)) == ([], [3])
-    # It may go softly now, but not for good: what refers to it may still be read.
+    # A soft delete is allowed now, but no permanent one: deleted schemas that refer to it can still be read.
     played.do(played.delete_subject("s"))
     with refused(42206, key):
         played.delete_version("s", "1", permanent=True)

@@ -17,7 +17,7 @@ GUID = "095d71cf-1255-6b9d-5e33-0ad575b3df5d"  # of STRING
 
 @pytest.fixture
 def played() -> Played:
-    """Id 1 is STRING in s and t, and INT in the context .c."""
+    """A registry where id 1 is STRING in s and t, and INT in the context .c."""
     played = Played()
     played.put("s", STRING)
     played.put("t", STRING)
@@ -86,7 +86,7 @@ def test_of_the_versions_with_an_id_the_latest_that_is_there_counts() -> None:
 
 
 def test_a_schema_that_very_many_subjects_share_costs_each_as_much_as_the_first() -> None:
-    """Keys are strings in most topics."""
+    """The keys of most topics are strings, and so share one schema."""
 
     def work(subjects: int) -> list[int]:
         played = Played()
@@ -104,7 +104,7 @@ def test_a_schema_that_very_many_subjects_share_costs_each_as_much_as_the_first(
 
 
 def test_versions_are_not_parsed_again_to_be_told_from_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    """More of them than are kept parsed."""
+    """There are more versions than are kept parsed."""
     monkeypatch.setattr(schemas, "PARSED_MAX", 10)
     parsed: list[str] = []
     parse = formats.parse

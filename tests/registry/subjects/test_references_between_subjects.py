@@ -1,4 +1,4 @@
-"""References: what they mean, and what they may not."""
+"""References: which are allowed, and how they are resolved."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_new_schemas_do_not_refer_to_what_is_deleted() -> None:
 
 
 def test_references_that_form_a_circle_are_told() -> None:
-    # No registration can make one, but a topic may hold it.
+    # No registration can make one, but a topic may contain it.
     played = Played()
     for subject, other in (("a", "b"), ("b", "a")):
         text = record(f"f:{other.upper()}", name=subject.upper())

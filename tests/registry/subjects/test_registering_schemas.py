@@ -1,4 +1,4 @@
-"""Registrations: versions, ids, schemas that are there already, explicit ids, and what is refused."""
+"""Registrations: versions, ids, schemas that exist already, explicit ids, and refusals."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from penstock.registry.subjects import Settings, records
 from penstock.registry.subjects.records import SchemaKey, SchemaValue
 
 ONE = record("a:int")
-TWO = record("a:int", "b:int", default=0)  # reads what ONE wrote
+TWO = record("a:int", "b:int", default=0)  # can read data of ONE
 THREE = record("a:int", "c:int", default=0)
 
 
@@ -49,7 +49,7 @@ def test_the_latest_alone_counts_where_the_latest_is_asked_for() -> None:
     played.ids("s", ONE, TWO)
     assert played.registered("s", {"schema": ONE, "version": -1}) is None
     assert played.registered("s", {"schema": TWO, "version": -1})["version"] == 2
-    # An old one becomes a new version then, with its own number in its metadata.
+    # An old schema is then registered as a new version, with its own number in its metadata.
     again = played.put("s", ONE, version=-1)
     assert (again["version"], again["metadata"]) == (3, {"properties": {"confluent:version": "3"}})
     assert again["id"] == 3
@@ -202,7 +202,7 @@ def test_ids_that_records_took_are_not_given_again() -> None:
     assert (played.greatest_id(), played.greatest_id(".c")) == (43, 0)
 
 
-# What may not be called so, or is no schema.
+# Invalid names, and texts that are no schema.
 
 
 @pytest.mark.parametrize("subject", ["a\nb", "\x7f", "__GLOBAL", ":.c:__EMPTY", ":.__GLOBAL:s"])

@@ -1,4 +1,4 @@
-"""Random requests against a naive model, and their records replayed in all the ways a topic may come."""
+"""Random requests compared with a naive model, and their records replayed in every order a topic may have."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SUBJECTS = ["s", "t", ":.c:s"]
 
 @dataclass
 class Model:
-    """Lists in place of indices: what a registry without compatibility has to answer."""
+    """A model with lists instead of indices, which gives the answers of a registry without compatibility."""
 
     versions: list[list] = field(default_factory=list)  # subject, version, id, schema, is deleted
     greatest: dict[str, int] = field(default_factory=dict)
@@ -121,11 +121,11 @@ def check(played: Played, model: Model) -> None:
     assert played.subjects() == sorted({each[0] for each in model.versions if not each[4]})
 
 
-# The same records, in all the ways they may come.
+# The same records, in all the orders in which they may arrive.
 
 
 def a_random_log(chance: random.Random) -> Played:
-    """All kinds of records: with modes, configurations, imports and references."""
+    """A registry with all kinds of records: with modes, configurations, imports and references."""
     played = Played()
     played.do(played.set_config(":.__GLOBAL:", {"compatibility": "NONE"}))
     for _ in range(150):

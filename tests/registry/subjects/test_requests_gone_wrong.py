@@ -1,4 +1,4 @@
-"""Requests and records of which any part may be anything: the answer is an answer or a refusal."""
+"""Requests and records with anything in any part get either an answer or a refusal."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ BODY = {
 
 
 def damaged(chance: random.Random, value: Any) -> Any:
-    """With one part, at any depth, taken away or replaced."""
+    """Copy the value with one part, at any depth, removed or replaced."""
     if chance.random() < 0.25 or not isinstance(value, dict | list) or not value:
         return chance.choice(ANYTHING)
     if isinstance(value, list):
@@ -115,7 +115,7 @@ def test_records_of_which_any_part_is_anything() -> None:
 
 
 def test_a_number_may_be_written_as_a_floating_one() -> None:
-    """As in JavaScript or R all are; one with a fraction is none."""
+    """JavaScript and R write all numbers so; a number with a fraction is refused."""
     played = Played()
     assert played.put("s", STRING, version=1.0)["version"] == 1
     for number in (1.5, float("inf"), float("nan"), 1e20):

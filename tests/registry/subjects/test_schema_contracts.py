@@ -1,4 +1,4 @@
-"""Metadata and rules: how they come to a schema, and what they make of it."""
+"""Metadata and rules: how a schema gets them, and their effect on it."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_what_a_configuration_adds_is_below_and_above_what_a_schema_says() -> No
     assert names == [("d", "a"), ("r", "a")]
     assert [each["mode"] for each in answer["ruleSet"]["migrationRules"]] == ["UPGRADE"]
     assert answer["ruleSet"]["enableAt"] == "ALL"
-    # The same request again leads to the leader, and there to the same version.
+    # The same request again is forwarded to the leader, which finds the same version.
     body = {"schema": STRING, "metadata": properties(a="s", b="s"), "ruleSet": {"domainRules": [RULE]}}
     assert played.registered("s", body) is None
     assert played.register("s", body).records == ()
@@ -68,7 +68,7 @@ def test_a_schema_that_says_its_version_is_found_with_and_without() -> None:
     assert first["metadata"] == properties(**{"confluent:version": "1"})
     assert played.put("s", STRING)["version"] == 1
     assert played.lookup("s", {"schema": STRING, "metadata": {}})["version"] == 1
-    # Once a schema says it, those after it say theirs.
+    # Once a schema's metadata has its version, later ones get theirs.
     after = played.put("s", STRING, metadata=properties(a="1", **{"confluent:version": "7"}))
     assert after["metadata"] == properties(a="1", **{"confluent:version": "2"})
 

@@ -1,4 +1,4 @@
-"""Records against the bytes that Jackson writes of Confluent's classes (schema registry 8.5)."""
+"""Records compared with the bytes that Jackson writes of Confluent's classes (schema registry 8.5)."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_bytes_as_confluent_writes_them(written: records.Record, key: str, value
 
 def test_fingerprints_are_confluents() -> None:
     assert PLAIN.guid == "095d71cf-1255-6b9d-5e33-0ad575b3df5d"
-    # The mark of the rule that is disabled, and of metadata that is empty, counts.
+    # The flag of a disabled rule and empty metadata are part of the hash.
     assert FULL.guid == "91b89732-b498-12c2-30b3-6905020b2eaf"
     empty = SchemaValue(
         *("s", 1, 7, TEXT, "JSON", FULL.references), metadata=Metadata(), rule_set=FULL.rule_set
@@ -158,7 +158,8 @@ def test_records_of_other_versions_are_read() -> None:
     def write(key: object, value: object) -> str | None:
         return played.replay(json.dumps(key).encode(), json.dumps(value).encode(), 0)
 
-    # Before formats, references and magic byte 1, with blanks and fields in any order; then from the future.
+    # Records from before formats, references and magic byte 1, with blanks and fields in any order; then from
+    # the future.
     assert (
         write(
             {"magic": 0, "subject": "s", "keytype": "SCHEMA", "version": 1},

@@ -1,4 +1,4 @@
-"""A server of a service of its own for each test, on one node for all."""
+"""For each test a server with a service of its own, on one node for all tests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ sys.path.append(str(Path(__file__).parents[1]))  # where the cases are read
 
 @pytest.fixture
 def servers(penstock_cluster: Cluster) -> Iterator[str]:
-    """The node's address; topics that are made go again."""
+    """The node's address; topics that a test creates are deleted after it."""
     with new_topics(penstock_cluster.bootstrap_servers) as address:
         yield address
 

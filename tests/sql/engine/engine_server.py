@@ -1,4 +1,4 @@
-"""An engine with its host, as tests talk to it."""
+"""An engine with its host, as tests use it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 def eventually(found: Callable[[], T], wanted: Callable[[T], bool], timeout_s: float = 60.0) -> T:
-    """What ``found`` gives once it is what is wanted, or at last whatever it is."""
+    """Call ``found`` until its result is wanted or the time is over, and return the last result."""
     deadline = time.monotonic() + timeout_s
     while not wanted(result := found()) and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -40,7 +40,7 @@ def topics_of(servers: str) -> set[str]:
 
 @contextmanager
 def new_topics(servers: str) -> Iterator[str]:
-    """Topics that are made within are gone again at the end."""
+    """Delete all topics that were created inside the context."""
     before = topics_of(servers)
 
     def made() -> set[str]:
@@ -55,7 +55,7 @@ def new_topics(servers: str) -> Iterator[str]:
 
 
 class Server:
-    """One server of a service, which is a new one. Properties are the engine's."""
+    """A server of a new service. The properties are the engine's."""
 
     def __init__(self, servers: str, **properties: str) -> None:
         self.servers = servers
@@ -84,7 +84,7 @@ class Server:
         self.engine.close()
 
     def restarted(self) -> Server:
-        """Another one of the same service, once this one has ended."""
+        """Close this server and start another one of the same service."""
         self.close()
         return Server.of(self.config)
 
@@ -96,14 +96,14 @@ class Server:
         return self.engine.execute(text, **request)
 
     def one(self, text: str, **request: Any) -> dict[str, Any]:
-        """The JSON of the one entity that a text is answered with."""
+        """The JSON of the only entity in the answer to a text."""
         [entity] = self.run(text, **request)
         made = to_json(entity)
         assert isinstance(made, dict)
         return made
 
     def message(self, text: str) -> str:
-        """What a statement that changes something is answered with."""
+        """The message in the answer to a statement that changes something."""
         [entity] = self.run(text)
         assert isinstance(entity, CommandStatusEntity)
         assert entity.command_status.status == "SUCCESS"
@@ -119,11 +119,11 @@ class Server:
         return list(self.engine.query(text, properties).rows())
 
     def settled(self, text: str, count: int) -> list[Row]:
-        """The rows of a pull query, once there are so many."""
+        """The rows of a pull query, once there are at least this many."""
         return eventually(lambda: self.rows(text), lambda rows: len(rows) >= count)
 
     def becomes(self, text: str, wanted: list[Row]) -> None:
-        """A pull query's rows are these, in any order, before long."""
+        """Wait until a pull query's rows are these, in any order."""
         in_order = sorted(wanted, key=repr)
         found = eventually(lambda: sorted(self.rows(text), key=repr), lambda rows: rows == in_order)
         assert found == in_order

@@ -1,4 +1,4 @@
-"""A host that runs queries in threads of this process, over real topics: what Spark does, without it."""
+"""A host that runs queries in threads of this process, over real topics, as Spark does."""
 
 from __future__ import annotations
 
@@ -28,8 +28,9 @@ _BEGIN_TIMEOUT_S = 60.0
 
 
 class _Tail:
-    """A thread that gives the records of topics to ``take`` as they come, those of one answer in the order of
-    their times. ``topics`` says of each whether to begin at its end. ``take`` returns False to end it.
+    """A thread that passes new records of topics to ``take``, and ends when that returns False.
+
+    The records of one response are sorted by time. ``topics`` says of each topic whether to begin at its end.
     """
 
     def __init__(
@@ -58,7 +59,7 @@ class _Tail:
         )
 
     def start(self) -> None:
-        """Returns when it is settled where each partition is read from."""
+        """Start; return once the offset from which each partition is read is determined."""
         self._follower.start()
         self._begun.wait(_BEGIN_TIMEOUT_S)
 
@@ -66,7 +67,7 @@ class _Tail:
         self._is_over = True
         self._follower.close()
 
-    # What the follower tells
+    # Callbacks of the follower
 
     def counted(self, partitions: Mapping[str, int]) -> None:
         self._begun.set()
@@ -103,7 +104,7 @@ class _Tail:
 
 
 class _Running:
-    """One topology: its records, state and outputs."""
+    """One running topology: its records, state and outputs."""
 
     def __init__(self, config: ClientConfig, query_id: str, topology: Topology, paused: bool) -> None:
         self.topology = topology
@@ -182,8 +183,9 @@ class _Running:
 
 
 class InProcessHost:
-    """``added`` and ``removed`` remember what was asked for, in order. While ``lets_go`` is not set, queries
-    that are removed run on, as they do on Spark until a batch has ended.
+    """A host whose ``added`` and ``removed`` record the engine's calls in order.
+
+    While ``lets_go`` is not set, removed queries keep running, as they do on Spark until a batch has ended.
     """
 
     def __init__(self, bootstrap_servers: str) -> None:
@@ -255,7 +257,7 @@ class InProcessHost:
 
 
 def _in_order(rows: list[Input]) -> list[Input]:
-    """By time, but those of one partition in the order of its offsets, as on Spark."""
+    """Sort by time, but keep records of one partition in the order of its offsets, as on Spark."""
     so_far: dict[tuple[str, int], int] = {}
     timed = []
     for row in sorted(rows, key=lambda row: row[:3]):

@@ -1,4 +1,4 @@
-"""Cases of what the engine answers, each run by an engine of its own over real topics."""
+"""Cases of the engine's answers; an engine of its own runs each of them over real topics."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from penstock.sql.engine.results import QueryResult, Tombstone
 from penstock.testing import Cluster
 from small_registry import SmallRegistry
 
-# What may be asked again until the answer is the one that is awaited.
+# Statements that may be repeated until they give the expected answer.
 LOOKING = ("SELECT", "SHOW", "LIST", "DESCRIBE", "EXPLAIN", "PRINT", "ASSERT")
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    """Of these cases alone, whose topics have the same names as those of other tests."""
+    """A cluster for these cases only, because other tests use topics with the same names."""
     with Cluster() as found:
         yield found
 
@@ -59,7 +59,7 @@ def test_the_engine_answers_what_the_case_says(
 
 
 class Expected:
-    """Equal to every answer that the case allows; shown as it stands there."""
+    """An object that equals every answer that the case allows; its repr is the case's text."""
 
     def __init__(self, asked: Asked) -> None:
         self._asked = asked
@@ -72,7 +72,7 @@ class Expected:
 
 
 class Session:
-    """What was set holds for all that follows."""
+    """A session of a case: its settings apply to all statements that follow."""
 
     def __init__(self, server: Server) -> None:
         self._engine = server.engine
@@ -101,7 +101,7 @@ class Session:
             case "PRINT":
                 return "\n".join(line for (line,) in self._engine.print_topic(statement, *held).rows())
         entities = self._engine.execute(statement, *held)
-        list(steps_of(statement, *held, FILES))  # what it sets holds for the next
+        list(steps_of(statement, *held, FILES))  # its settings apply to the next statement
         with redirect_stdout(io.StringIO()) as shown:
             print_entities(Printer(Output.table), [_json(each) for each in entities])
         return "\n".join(line.rstrip() for line in shown.getvalue().rstrip("\n").split("\n"))

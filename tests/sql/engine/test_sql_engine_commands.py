@@ -1,4 +1,4 @@
-"""Commands and what they hold, without a cluster: texts that mean the same when they are read again."""
+"""Commands and their content, without a cluster: their text has the same meaning when it is read again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What push queries share, and what each holds: places in the log, not records."""
+"""Push queries share feeds of records, and each query keeps a position in the log, not records."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_of_several_partitions_the_earliest_time_is_next(server: Server) -> None
 def test_a_table_is_read_before_the_stream_it_is_joined_with(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whichever of the two is heard of first: here the table is not followed at all."""
+    """The order of notifications does not matter: here the table is not followed at all."""
     start = Feed.start
     monkeypatch.setattr(Feed, "start", lambda feed: start(feed) if feed._topic == "s" else None)
     server.run(S)
@@ -91,7 +91,7 @@ def test_readers_of_a_topic_share_what_follows_it(server: Server) -> None:
 
 
 def test_who_is_behind_reads_the_log_again(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is kept for a slow reader: neither rows nor records."""
+    """Neither rows nor records are buffered for a slow reader."""
     monkeypatch.setattr("penstock.sql.engine.results.QUEUED_ROWS_MAX", 10)
     monkeypatch.setattr("penstock.sql.engine.feeds.KEPT_BYTES", 5_000)
     server.run(S)

@@ -1,4 +1,4 @@
-"""How many pull queries are answered."""
+"""The rate limit of pull queries."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_so_many_a_second() -> None:
     limits.enter()
     with pytest.raises(EngineError):
         limits.enter()
-    now[0] = 100.0  # what was not used does not add up
+    now[0] = 100.0  # unused permits do not add up
     for _ in range(2):
         limits.enter()
     with pytest.raises(EngineError):
@@ -65,7 +65,7 @@ def test_the_answer_to_a_request_is_bounded(server: Server, monkeypatch: pytest.
 
 
 def test_variables_are_kept_once_for_all_statements() -> None:
-    """Each of many statements behind many variables would have all of them."""
+    """Otherwise each of many statements after many variables would keep a copy of all of them."""
     text = "".join(f"DEFINE v{n}='{n}'; SHOW TYPES;" for n in range(9)) + "UNDEFINE v0; SHOW VARIABLES;"
     *others, last = steps_of(text, {}, {"v10": "ten"}, None)
     assert not any(each.variables for each in others)

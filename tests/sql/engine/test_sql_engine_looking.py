@@ -1,4 +1,4 @@
-"""Statements that look or set: SHOW, DESCRIBE, EXPLAIN, ASSERT, SET, DEFINE, RUN SCRIPT."""
+"""Statements that show or set something: SHOW, DESCRIBE, EXPLAIN, ASSERT, SET, DEFINE, RUN SCRIPT."""
 
 from __future__ import annotations
 

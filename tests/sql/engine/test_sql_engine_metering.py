@@ -1,4 +1,4 @@
-"""Statistics of topics, by what a host tells of its queries from time to time."""
+"""Statistics of topics, computed from a host's periodic reports on its queries."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ START_MS = 1_700_000_000_000
 
 
 def sampled(*samples: tuple[int, dict[str, QueryActivity]]) -> Meter:
-    """At so many seconds each."""
+    """A meter with these samples, each at a time in seconds."""
     meter = Meter("log")
     for at_s, activity in samples:
         meter.sample(activity, START_MS + 1000 * at_s)

@@ -1,4 +1,4 @@
-"""What becomes of a statement when its command's transaction, or the way to the node, is in trouble."""
+"""The outcome of a statement when its command's transaction or the connection to the node fails."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COMMAND = "stream/MADE/create"
 
 @pytest.fixture
 def proxy() -> Iterator[WireProxy]:
-    """All that clients of its node say goes through it."""
+    """A proxy for all traffic between the node and its clients."""
     with (
         WireProxy() as proxy,
         Cluster({"advertised.listeners": f"PLAINTEXT://{proxy.bootstrap_servers}"}) as node,
@@ -30,7 +30,7 @@ def proxy() -> Iterator[WireProxy]:
 
 @pytest.fixture
 def behind(proxy: WireProxy) -> Iterator[Server]:
-    """A server that gives up soon."""
+    """A server with short timeouts, behind the proxy."""
     server = Server(
         proxy.bootstrap_servers,
         default_api_timeout_ms="1500",

@@ -1,4 +1,4 @@
-"""The processing log: what queries could not read or compute is told where somebody asked for it."""
+"""The processing log: reports on values that queries could not read or compute, if it is configured."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_log_without_its_topic_keeps_no_server_from_starting(start: Callable[.
 
 
 def test_a_registry_that_does_not_answer_says_nothing_of_a_record() -> None:
-    """The query stops, and goes on with the same record."""
+    """The query stops, and continues with the same record."""
 
     def ask(data: bytes) -> object:
         raise RegistryUnreachable("nobody there")

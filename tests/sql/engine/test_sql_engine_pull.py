@@ -1,4 +1,4 @@
-"""Pull queries: tables by key, by range, by window and as a whole, and streams up to where they end now."""
+"""Pull queries: tables by key, by range, by window and as a whole, and streams up to their current end."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LAG_MAX = "ksql.query.pull.max.allowed.offset.lag"
 
 @pytest.fixture(scope="module")
 def server(penstock_cluster: Cluster) -> Iterator[Server]:
-    """Twenty rows of four groups, a minute apart. Tests only look."""
+    """Twenty rows of four groups, a minute apart. The tests only read."""
     with new_topics(penstock_cluster.bootstrap_servers) as address:
         made = Server(address)
         _fill(made)
@@ -166,7 +166,7 @@ def test_sessions(server: Server) -> None:
     ],
 )
 def test_what_is_looked_up(server: Server, where: str, keys: list[tuple[str]] | None) -> None:
-    """A lookup is not only right, but done."""
+    """A lookup must not only give the right rows, it must also be used."""
     state = server.engine.state
     plan = analyze(parse(f"SELECT * FROM counts WHERE {where};"), state.catalog).plan
     assert plan is not None
@@ -250,7 +250,7 @@ def test_a_lookup_is_not_analysed_twice(
 ) -> None:
     wanted = [
         server.rows(f"DEFINE x = 'y'; {text}") for text in texts
-    ]  # what comes behind others is not known
+    ]  # a text with several statements is not cached
     server.rows(like)
     monkeypatch.setattr("penstock.sql.engine.selecting.analyze", None)
     assert [server.rows(text) for text in texts] == wanted
@@ -353,7 +353,7 @@ def test_a_lookup_that_takes_no_time_waits_for_nothing(server: Server) -> None:
     ],
 )
 def test_what_may_take_time_is_not_answered_at_once(server: Server, text: str) -> None:
-    """It is computed, of many rows, or waits for a lock."""
+    """The query computes something, has many rows, or waits for a lock."""
     server.rows(text)
     assert server.engine.query_now(text) is None
 
@@ -492,7 +492,7 @@ def test_a_table_of_a_table(start: Callable[..., Server]) -> None:
     assert server.rows("SELECT * FROM q WHERE a = 1;") == []
 
 
-# Whatever WHERE says
+# Any WHERE clause
 
 _GROUPS = st.sampled_from(["'g0'", "'g1'", "'g3'", "'zz'", "CONCAT('g', '2')"])
 _OPERATORS = st.sampled_from(["=", "<>", "<", "<=", ">", ">="])
@@ -521,8 +521,9 @@ _CONDITIONS = st.recursive(
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(condition=_CONDITIONS)
 def test_narrowing_loses_no_row(server: Server, table: str, condition: str) -> None:
-    """Rows that are looked for where keys and windows say they are, and rows that are all looked at: the key
-    hides in the second one.
+    """Compare rows that are looked up by keys and windows with rows of a full scan.
+
+    An expression hides the key in the second query.
     """
     hidden = condition.replace("g ", "CONCAT(g, '') ").replace(" g", " CONCAT(g, '')")
     for bound in ("windowstart", "windowend"):
@@ -566,7 +567,7 @@ def ranges(penstock_cluster: Cluster) -> Iterator[Server]:
 
 
 def walked(server: Server, table: str, text: str) -> list[Any]:
-    """The keys of the rows that a query looks at."""
+    """The keys of the rows that a query reads."""
     state = server.engine.state
     plan = analyze(parse(text), state.catalog, text, 0).plan
     query = state.materialized_by(table)

@@ -1,4 +1,4 @@
-"""Push queries: rows as they come, for as long as somebody reads."""
+"""Push queries: rows are sent as they arrive, until the client stops reading."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LATEST = {"auto.offset.reset": "latest"}
 
 
 def taken(result: QueryResult, count: int) -> list[Row]:
-    """The next rows."""
+    """The next rows of a result."""
     found: list[Row] = []
     deadline = time.monotonic() + 60
     while len(found) < count and time.monotonic() < deadline:
@@ -61,7 +61,7 @@ def test_a_stream_from_its_beginning_with_a_limit(server: Server) -> None:
 
 
 def test_streams_begin_at_their_end_and_tables_at_their_beginning_unless_told(servers: str) -> None:
-    """As in ksqlDB, where `auto.offset.reset` is not set."""
+    """The defaults are those of ksqlDB if `auto.offset.reset` is not set."""
     server = Server.of(EngineConfig(servers, f"{uuid4().hex}_"))
     try:
         server.run(f"{S} {T} INSERT INTO s VALUES (1, 'a'); INSERT INTO t VALUES (1, 'a');")

@@ -1,4 +1,4 @@
-"""The command topic: what a service is after a restart, and who may write to it."""
+"""The command topic: the state of a service after a restart, and who may write to the topic."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SCRIPT = """
 
 
 def snapshot(engine: Engine) -> dict[str, object]:
-    """All that a service knows, in comparable form."""
+    """The whole state of a service, in comparable form."""
     state = engine.state
     return {
         "sources": dict(state.catalog.sources),
@@ -106,7 +106,7 @@ def test_services_do_not_see_each_other(server: Server, start: Callable[..., Ser
 
 
 def records_of(server: Server) -> list[tuple[str, dict[str, object]]]:
-    """Keys and values of the command topic, as a client reads them that is not ours."""
+    """The keys and values of the command topic, as a client reads them that is not ours."""
     consumer = Consumer(
         {"bootstrap.servers": server.servers, "group.id": "reader", "isolation.level": "read_committed"}
     )
@@ -156,7 +156,7 @@ def test_commands_of_earlier_releases_name_queries_by_their_own_offset(server: S
 
 
 def write_commands(server: Server, *values: bytes | None, key: bytes = b'"stream/NOTHING/drop"') -> None:
-    """As anybody may who can write to the topic."""
+    """Write commands as any client may that can write to the topic."""
     producer = Producer({"bootstrap.servers": server.servers})
     for value in values:
         producer.produce(server.config.command_topic, value, key)
@@ -164,7 +164,7 @@ def write_commands(server: Server, *values: bytes | None, key: bytes = b'"stream
 
 
 DAMAGED = (b"no JSON", b'{"statement": 7}', b"[]", None, b'{"statement": "DROP STREAM nothing;"}')
-# What is right for JSON, and for nothing else.
+# Valid JSON, but no valid commands.
 STRANGE = (
     {"streamsProperties": {"cache.max.bytes.buffering": "many"}},
     {"originalProperties": {"ksql.persistence.default.format.key": "XML"}},
@@ -200,7 +200,7 @@ def test_queries_of_commands_that_were_not_understood_are_kept(server: Server, i
         write_commands(server, b'{"statement": "CREATE STREAM later BY MAGIC;", "version": 19}')
     server.close()
     host = InProcessHost(server.servers)
-    host.add("CSAS_LATER_7", query.planned.app.topology())  # as the checkpoint knows it
+    host.add("CSAS_LATER_7", query.planned.app.topology())  # as restored from the checkpoint
     engine = Engine(server.config, host)
     engine.start()
     try:
@@ -221,7 +221,7 @@ def test_queries_outlive_a_command_topic_that_is_gone(server: Server) -> None:
     server.close()
     server.delete_topic(server.config.command_topic)
     host = InProcessHost(server.servers)
-    host.add(query.id, query.planned.app.topology())  # as the checkpoint knows it
+    host.add(query.id, query.planned.app.topology())  # as restored from the checkpoint
     engine = Engine(server.config, host)
     engine.start()
     try:
@@ -258,7 +258,7 @@ def test_statements_from_many_threads_are_all_there(server: Server) -> None:
 
 
 def test_lookups_go_on_while_tables_come_and_go(server: Server) -> None:
-    """Whatever is asked meanwhile is answered rightly, or refused as what is not there."""
+    """Meanwhile every query gets the right answer, or is refused because its table does not exist."""
     server.run("CREATE STREAM s (id INT KEY, v STRING) WITH (kafka_topic='s', partitions=2, format='json');")
     server.run(
         "CREATE TABLE c AS SELECT id, COUNT(*) AS n FROM s GROUP BY id; INSERT INTO s VALUES (1, 'a');"

@@ -41,7 +41,7 @@ def registry(servers: str) -> Iterator[str]:
 
 
 def consumed(server: Server, topic: str, count: int) -> list[tuple[bytes | None, bytes | None, int, int]]:
-    """Key, value, time and partition of each record, read by a client that is not ours."""
+    """The key, value, time and partition of each record, read by a client that is not ours."""
     consumer = Consumer({"bootstrap.servers": server.servers, "group.id": "reader"})
     partitions = len(consumer.list_topics(topic, 10).topics[topic].partitions)
     consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
@@ -118,7 +118,7 @@ def test_values_of_all_types_with_a_registry(
     )
     server.run(f"INSERT INTO s VALUES (5, {VALUES}, {nested});")
     assert server.rows("SELECT * FROM s;") == [(5, *row)]
-    # Without columns they are the registry's.
+    # Without columns, the columns are those of the registry's schema.
     server.run(
         "CREATE STREAM inferred (k INT KEY)"
         f" WITH (kafka_topic='s', key_format='KAFKA', value_format='{format_}');"
@@ -172,7 +172,7 @@ def test_a_result_registers_its_schemas_and_delete_topic_removes_them(
     assert sorted(subjects.get_subjects()) == ["U-key", "U-value"]
     server.run("INSERT INTO s VALUES (1, 'a');")
     assert server.settled("SELECT * FROM u;", 1) == [(1, "a")]
-    for _ in range(2):  # what is made anew is registered anew
+    for _ in range(2):  # a stream that is created again registers its schemas again
         server.run("DROP STREAM u DELETE TOPIC;")
         assert subjects.get_subjects() == []
         server.run("CREATE STREAM u WITH (format='AVRO') AS SELECT * FROM s;")

@@ -1,4 +1,4 @@
-"""Statements that define something: what they make, what they are answered with, and what they refuse."""
+"""Statements that define something: their effects, their answers, and their refusals."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def test_a_prefix_for_the_topics_of_results(server: Server) -> None:
 
 
 def test_what_is_joined_has_equal_partitions(server: Server) -> None:
-    """The sizes are the topics' own: no statement tells them."""
+    """The numbers of partitions are the topics' own: no statement gives them."""
     server.run(
         "CREATE STREAM one (v STRING) WITH (kafka_topic='s', partitions=2, value_format='json');"
         "CREATE STREAM two (v STRING) WITH (kafka_topic='t', partitions=1, value_format='json');"
@@ -267,7 +267,7 @@ def test_a_topic_goes_with_its_source(server: Server) -> None:
 
 
 def test_a_topic_goes_when_its_query_writes_no_more(server: Server) -> None:
-    """Or the query would bring it back."""
+    """Otherwise the query would create the topic again."""
     server.run(f"{S} CREATE STREAM u AS SELECT * FROM s; INSERT INTO s VALUES (1, 'a');")
     server.settled("SELECT * FROM u;", 1)
     server.host.lets_go.clear()

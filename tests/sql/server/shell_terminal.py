@@ -43,13 +43,13 @@ def words(url: str, *arguments: str) -> list[str]:
 
 
 def run_shell(url: str, home: Path, *arguments: str, text: str = "") -> Result:
-    """In this process: another would take most of a second to start. ``text`` is its standard input."""
+    """Run the shell in this process: another takes most of a second to start. ``text`` is its input."""
     with contextlib.chdir(home):
         return CliRunner().invoke(sql.app, words(url, *arguments), input=text, env=environment(home))
 
 
 class Terminal:
-    """The shell on a terminal of 100 columns. What it has shown is read up to what a test looks for."""
+    """The shell on a terminal of 100 columns; a test reads its output up to an expected text."""
 
     def __init__(self, url: str, home: Path, *arguments: str) -> None:
         self._master, slave = os.openpty()
@@ -86,7 +86,7 @@ class Terminal:
         self.type(f"{text}\r")
 
     def read_until(self, wanted: str, timeout_s: float = 60.0) -> str:
-        """What was shown up to and with ``wanted``."""
+        """Return the output up to and including ``wanted``."""
         deadline_s = time.monotonic() + timeout_s
         while wanted not in self._unread:
             assert time.monotonic() < deadline_s, f"{wanted!r} is not in {self._unread!r}"

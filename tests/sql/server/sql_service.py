@@ -1,4 +1,4 @@
-"""A SQL server for tests, and somebody who asks it over HTTP."""
+"""A SQL server for tests, and its HTTP client."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Answer(NamedTuple):
 
 @dataclass(frozen=True)
 class Service:
-    """``ask`` sends a body as JSON, or a text as it is."""
+    """A client of the server; ``ask`` sends a body as JSON, or a text as it is."""
 
     server: SqlServer
     bootstrap_servers: str
@@ -56,14 +56,14 @@ class Service:
             connection.close()
 
     def run(self, text: str, **body: Any) -> list[dict[str, Any]]:
-        """The entities of statements, which must be right."""
+        """The entities in the answer to statements, which must succeed."""
         answer = self.ask("POST", "/ksql", {"ksql": text, **body})
         assert answer.status == 200, answer.text
         found: list[dict[str, Any]] = answer.body
         return found
 
     def rows(self, text: str, **body: Any) -> list[list[Any]]:
-        """Those of a query that ends."""
+        """The rows of a query that ends."""
         asked = {"sql": text, "properties": {"auto.offset.reset": "earliest"}, **body}
         answer = self.ask("POST", "/query-stream", asked)
         assert answer.status == 200, answer.text
@@ -71,7 +71,7 @@ class Service:
 
     @contextmanager
     def stream(self, path: str, body: Any, **headers: str) -> Iterator[http.client.HTTPResponse]:
-        """An answer that goes on; leaving closes the connection."""
+        """A response that is still being sent; leaving the context closes the connection."""
         connection = self.connection
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         try:
@@ -83,7 +83,7 @@ class Service:
             connection.close()
 
     def made_stream(self, columns: str = "id INT KEY, name STRING", rows: int = 0) -> str:
-        """The name of a new stream over a new topic, with some rows of the default columns."""
+        """Create a stream over a new topic, insert rows of the default columns, and return its name."""
         name = unique("S")
         self.run(
             f"CREATE STREAM {name} ({columns}) WITH (kafka_topic='{name}', partitions=1, format='json');"

@@ -1,4 +1,4 @@
-"""The forms of a stream of rows, of results that end, that fail, and that nothing comes from for a while."""
+"""The formats of a stream of rows: of results that end, that fail, and that pause for a while."""
 
 from __future__ import annotations
 

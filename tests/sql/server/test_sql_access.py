@@ -1,4 +1,4 @@
-"""Who may ask a SQL server: over TLS, by name and password, from pages of other origins."""
+"""Access to a SQL server: over TLS, by name and password, and from pages of other origins."""
 
 from __future__ import annotations
 

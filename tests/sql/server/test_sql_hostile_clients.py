@@ -1,5 +1,6 @@
-"""Clients that send nonsense, too much, too little or too slowly, or that go away: each is told or cut off,
-and nobody else notices.
+"""Clients that send nonsense, too much, too little or too slowly, or that disconnect.
+
+Each gets an error or is disconnected, and no other client is affected.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def service(penstock_cluster: Cluster) -> Iterator[Service]:
 
 
 def raw(service: Service, data: bytes) -> bytes:
-    """All that is answered until the server closes the connection."""
+    """The whole response, until the server closes the connection."""
     with socket.create_connection(("127.0.0.1", service.server.port), timeout=20) as connection:
         found = b""
         try:
@@ -54,7 +55,7 @@ def raw(service: Service, data: bytes) -> bytes:
             while part := connection.recv(65536):
                 found += part
         except ConnectionError:
-            pass  # the rest of what was sent is read by nobody
+            pass  # the server does not read the rest of the data
         return found
 
 

@@ -373,7 +373,7 @@ def test_there_are_only_so_many_push_queries(penstock_cluster: Cluster) -> None:
 
 
 def test_a_server_that_ends_ends_its_queries(penstock_cluster: Cluster) -> None:
-    """Who reads has the end of the form; who reads nothing holds nobody up."""
+    """A client that reads gets the format's regular end; one that doesn't read does not delay the others."""
     with served(penstock_cluster.bootstrap_servers) as service:
         text = f"SELECT * FROM {service.made_stream()} EMIT CHANGES;"
         with service.stream("/query", {"ksql": text}) as reader:
@@ -467,7 +467,7 @@ def test_inserts_into_nothing_are_refused_before_their_rows(service: Service) ->
 
 
 def test_who_sends_all_rows_before_it_reads_is_acknowledged_all(service: Service) -> None:
-    """More acknowledgements than the client's window of HTTP/2 takes at once."""
+    """There are more acknowledgements than the client's HTTP/2 window holds."""
     name = service.made_stream("id INT KEY")
     count = 5_000
     lines = "\n".join([json.dumps({"target": name}), *(f'{{"id":{n}}}' for n in range(count))])

@@ -1,7 +1,7 @@
-"""Clients of ksqlDB that others wrote, over HTTP/2: ksqldb 1.0.1 from PyPI, ksqldb-client 1.0.5 from npm.
+"""Third-party clients of ksqlDB, over HTTP/2: ksqldb 1.0.1 from PyPI, ksqldb-client 1.0.5 from npm.
 
 ksqlDB's own, io.confluent.ksql:ksqldb-api-client, is in Confluent's repository and not on Maven Central. Of
-the others on PyPI ksql 0.10.2 and pyksql 0.11.0 can't be built any more, and ksql-python-ng 0.29.0.1 fails
+the others on PyPI, ksql 0.10.2 and pyksql 0.11.0 can't be built any more, and ksql-python-ng 0.29.0.1 fails
 with httpx 0.28.
 """
 
@@ -30,7 +30,7 @@ NODE_PACKAGE = "ksqldb-client@1.0.5"
 
 @pytest.fixture(scope="module")
 def node_modules() -> Path:
-    """Where the npm package is, or a skip that says why not."""
+    """The directory of the npm package; skip the test with a reason if there is none."""
     for program in ("npm", "node"):
         if shutil.which(program) is None:
             pytest.skip(f"{program} is not installed, so {NODE_PACKAGE} cannot be fetched or run")

@@ -1,4 +1,4 @@
-"""What goes wrong behind statements, as clients of the REST API are told of it."""
+"""Failures behind statements, as clients of the REST API see them."""
 
 from __future__ import annotations
 

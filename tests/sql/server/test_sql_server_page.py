@@ -1,4 +1,4 @@
-"""docs/sql-server.md: its commands as they stand, against a server, and what they print."""
+"""The commands of docs/sql-server.md, run against a server, and their output."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from waiting import wait_until
 
 PAGE = (Path(__file__).parents[3] / "docs" / "sql-server.md").read_text()
 URL = "http://127.0.0.1:8088"
-# The page's servers are started here, at free ports.
+# The page starts these servers; the test starts them itself, on free ports.
 SERVERS = ("penstock start", "penstock sql server")
 
 
 def test_the_page(tmp_path: Path) -> None:
-    # A node of its own: its topics have names that other tests use, too.
+    # A node of its own, because other tests use topics with the same names.
     with (
         Cluster() as cluster,
         served(cluster.bootstrap_servers) as service,

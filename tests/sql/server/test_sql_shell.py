@@ -1,4 +1,4 @@
-"""The shell as a process: scripts, what fails in them, and a person at a terminal."""
+"""The shell as a process: scripts, their failures, and a user at a terminal."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_what_fails_in_a_file_is_told_with_its_place(
     if place:
         assert f"error: x.sql:{place}: " in done.stderr
     assert found in done.stderr
-    assert "KEY FORMAT" not in done.stdout  # what stands behind it is not carried out
+    assert "KEY FORMAT" not in done.stdout  # nothing after the failed statement is executed
 
 
 def test_a_failure_of_the_command_line_names_its_place(service: Service, tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ def test_ctrl_c_ends_a_query_of_a_script(service: Service, tmp_path: Path) -> No
     wait_until(lambda: not any(name in each for each in queries(service)))
 
 
-# A person at a terminal
+# A user at a terminal
 
 
 def test_a_query_is_followed_and_ended(service: Service, tmp_path: Path) -> None:
@@ -315,6 +315,6 @@ def test_rows_are_shown_as_the_terminal_is_told(service: Service, tmp_path: Path
         shell.read_until("sql>")
         shell.enter("HISTORY")
         shell.read_until("1  SET CLI COLUMN-WIDTH 6\n")
-        shell.read_until("sql>")  # Ctrl-D typed before the prompt stands is the terminal's own, and lost
+        shell.read_until("sql>")  # Ctrl-D typed before the prompt goes to the terminal itself, and is lost
         shell.type("\x04")
         assert shell.wait() == 0

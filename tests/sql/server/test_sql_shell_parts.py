@@ -290,7 +290,7 @@ def test_what_a_server_refuses_has_its_code(service: Service) -> None:
 
 @pytest.mark.parametrize("sent", ['[{"header": {}},\n', '[{"header": {}},\n{"row": {"col'])
 def test_rows_that_break_off_are_told_from_rows_that_end(sent: str) -> None:
-    """By a server that dies while it answers."""
+    """The server ends the response in the middle, as when it dies."""
     listening = socket.create_server(("127.0.0.1", 0))
 
     def answer() -> None:
@@ -298,7 +298,7 @@ def test_rows_that_break_off_are_told_from_rows_that_end(sent: str) -> None:
         connection.recv(65536)
         head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
         connection.sendall(f"{head}{len(sent):x}\r\n{sent}\r\n".encode())
-        connection.shutdown(socket.SHUT_WR)  # closed with a request unread it would be reset instead
+        connection.shutdown(socket.SHUT_WR)  # a close with an unread request would reset it
         while connection.recv(65536):
             pass
         connection.close()
