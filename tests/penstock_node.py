@@ -158,6 +158,9 @@ class PenstockNode:
     def _forget(self) -> None:
         process, self._process = self._process, None
         assert process is not None
+        if isinstance(process, ForkedNode):
+            process.close()
+            return
         for pipe in (process.stdin, process.stdout):
             if pipe is not None:
                 pipe.close()

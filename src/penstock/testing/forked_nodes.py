@@ -14,19 +14,23 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Mapping
 from typing import BinaryIO, Final
 
 FORKER: Final = "penstock.cli.node_forker"
 IMPORTS_DEPEND_ON: Final = ("PYTHON", "PENSTOCK_", "LD_")
 """Prefixes of variables that modules read when they are imported; a change of one needs another forker."""
+ANSWER_TIMEOUT_S: Final = 60.0
+"""Limit on the time for a fork, and before the first one for the imports of the forker."""
 
 
 class ForkedNode:
-    """A node, with what `subprocess.Popen` has for a process: its pid, pipes, signals and exit code."""
+    """A node, with what `subprocess.Popen` has for a process: its pid, pipes, signals and exit code.
 
-    def __init__(self, pid: int, stdin: BinaryIO, stdout: BinaryIO, end: int) -> None:
+    ``end`` is the pipe from which the exit code is read.
+    """
+
+    def __init__(self, pid: int, stdin: BinaryIO, stdout: BinaryIO, end: BinaryIO) -> None:
         self.pid = pid
         self.stdin = stdin
         self.stdout = stdout
@@ -55,21 +59,26 @@ class ForkedNode:
         self.send_signal(signal.SIGKILL)
 
     def send_signal(self, number: signal.Signals) -> None:
+        """Send a signal, unless the node has ended and another process may have its pid."""
         if self.poll() is None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, number)
 
+    def close(self) -> None:
+        """Close the pipes; a node that runs ends then."""
+        for pipe in (self.stdin, self.stdout, self._end):
+            pipe.close()
+
     def _ended_within(self, timeout_s: float | None) -> int | None:
-        deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
-        while self.returncode is None:
-            left_s = None if deadline_s is None else max(0.0, deadline_s - time.monotonic())
-            if not select.select([self._end], [], [], left_s)[0]:
+        if self.returncode is None:
+            poll = select.poll()
+            poll.register(self._end, select.POLLIN)
+            if not poll.poll(None if timeout_s is None else timeout_s * 1000):
                 return None
             with self._lock:
                 if self.returncode is None:
-                    # Without a code the forker was killed, and nobody knows how the node ended.
-                    self.returncode = int(os.read(self._end, 16) or -signal.SIGKILL)
-                    os.close(self._end)
+                    # Without a code the forker was killed, and the node's exit code is lost.
+                    self.returncode = int(self._end.read(16) or -signal.SIGKILL)
         return self.returncode
 
 
@@ -91,12 +100,15 @@ class _Forker:
             try:
                 socket.send_fds(requests, [json.dumps(request).encode()], fds)
                 answer = requests.recv(16)
+            except TimeoutError:
+                raise RuntimeError(f"{FORKER} did not answer within {ANSWER_TIMEOUT_S:g} s") from None
             finally:
                 for fd in (node_stdin, node_stdout, node_end):
                     os.close(fd)
         if not answer:
             raise RuntimeError(f"{FORKER} ended with exit code {self._process and self._process.wait()}")
-        return ForkedNode(int(answer), os.fdopen(stdin, "wb"), os.fdopen(stdout, "rb"), end)
+        pipes = os.fdopen(stdin, "wb"), os.fdopen(stdout, "rb"), os.fdopen(end, "rb", buffering=0)
+        return ForkedNode(int(answer), *pipes)
 
     def _started(self, environment: Mapping[str, str]) -> socket.socket:
         decisive = {name: value for name, value in environment.items() if name.startswith(IMPORTS_DEPEND_ON)}
@@ -104,6 +116,7 @@ class _Forker:
             return self._requests
         self.close()
         self._requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._requests.settimeout(ANSWER_TIMEOUT_S)
         with theirs:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", FORKER, str(theirs.fileno())],

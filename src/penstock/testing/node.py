@@ -125,7 +125,7 @@ class Node:
     def kill(self) -> None:
         """Send SIGKILL, so that the node cannot write anything more."""
         if self._process is not None:
-            os.kill(self._process.pid, signal.SIGKILL)
+            self._process.kill()
             self._process.wait()
             self._forget()
 
@@ -150,5 +150,4 @@ class Node:
     def _forget(self) -> None:
         process, self._process = self._process, None
         if process is not None:
-            process.stdin.close()
-            process.stdout.close()
+            process.close()
