@@ -86,7 +86,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     rounds = parser.parse_args().rounds
     settings = {"num.partitions": str(PARTITIONS), "transaction.state.log.num.partitions": "4"}
-    with tempfile.TemporaryDirectory() as directory, Cluster(settings) as node:
+    with tempfile.TemporaryDirectory() as directory, Cluster(settings, fork=False) as node:
         servers = {"bootstrap.servers": node.bootstrap_servers}
         with Client(ClientConfig.from_properties(servers)) as client:
             print("| a batch of | published in | that is | CPU |\n| --- | ---: | ---: | ---: |")

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
-from penstock.testing.forked_nodes import ForkedNode, start_node
+from penstock.testing.forked_nodes import ForkedNode, close_pipes, start_node
 from penstock.testing.memory import bound_memory
 
 START = [sys.executable, "-m", "penstock.cli.child", "start"]
@@ -158,9 +158,4 @@ class PenstockNode:
     def _forget(self) -> None:
         process, self._process = self._process, None
         assert process is not None
-        if isinstance(process, ForkedNode):
-            process.close()
-            return
-        for pipe in (process.stdin, process.stdout):
-            if pipe is not None:
-                pipe.close()
+        close_pipes(process)

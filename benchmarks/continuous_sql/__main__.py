@@ -40,7 +40,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 @contextmanager
 def _server() -> Iterator[Server]:
     with (
-        Cluster() as cluster,
+        Cluster(fork=False) as cluster,
         tempfile.TemporaryDirectory() as directory,
         serving(cluster.bootstrap_servers, Path(directory)) as server,
     ):

@@ -40,7 +40,7 @@ class Comparison:
     def run(self, rounds: int) -> None:
         """Run every incomplete round up to *rounds*."""
         config = {"log.cleaner.enable": "false", "log.segment.delete.delay.ms": "1000"}
-        with Cluster(config, data_dir=self.directory / "node") as node:
+        with Cluster(config, data_dir=self.directory / "node", fork=False) as node:
             topics = Topics(node, self.scale)
             archives: dict[str, Path] = {}
             for round_ in range(1, rounds + 1):

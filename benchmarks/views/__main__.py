@@ -32,7 +32,7 @@ STALENESS_BEYOND_TRIGGER_MS = 50.0
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     found: dict[str, Any] = {"setting": vars(options)}
-    with Cluster() as cluster, tempfile.TemporaryDirectory() as checkpoint:
+    with Cluster(fork=False) as cluster, tempfile.TemporaryDirectory() as checkpoint:
         servers = cluster.bootstrap_servers
         topology = build().topology()
         _create(servers, {INPUT: options.partitions}, topology)

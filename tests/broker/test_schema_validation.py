@@ -58,13 +58,13 @@ KNOWN = Known({1: {"orders-value"}, 2: {"orders-key"}, 3: {"orders-shop.Order"},
     [
         (Strategy.TOPIC, of(1), None),
         (Strategy.TOPIC, None, None),
-        (Strategy.TOPIC, of(2), "of schema 2 of orders-key, expected one of orders-value"),
+        (Strategy.TOPIC, of(2), "the value has schema 2 of orders-key, expected one of orders-value"),
         (Strategy.TOPIC, of(9), "names the schema id 9, which the registry does not know"),
         (Strategy.TOPIC, b"{}", "begins with 7b 7d, expected a zero byte and the id of a schema"),
         (Strategy.TOPIC, b"", "begins with nothing, expected a zero byte"),
         (Strategy.TOPIC, of(1)[:4], "begins with 00 00 00 00, expected"),
         (Strategy.TOPIC_RECORD, of(3), None),
-        (Strategy.TOPIC_RECORD, of(4), "of schema 4 of shop.Order, expected one of orders-…"),
+        (Strategy.TOPIC_RECORD, of(4), "the value has schema 4 of shop.Order, expected one of orders-…"),
         (Strategy.RECORD, of(4), None),
         (Strategy.RECORD, of(9), "which the registry does not know"),
     ],
@@ -116,7 +116,7 @@ def test_answers_of_a_registry_are_kept_for_a_while(monkeypatch: pytest.MonkeyPa
         raise RegistryUnreachable("nobody there")
 
     monkeypatch.setattr(ids._client, "subjects_of", silent)
-    with pytest.raises(NoSchemas, match="does not tell of schema 2: nobody there"):
+    with pytest.raises(NoSchemas, match="cannot look up schema 2: nobody there"):
         ids.subjects_of(2)
 
 

@@ -38,7 +38,7 @@ def test_without_an_address_for_controllers_it_is_a_broker_only() -> None:
         ((3, None, None, {}), "--node-id needs --controller or --join"),
         ((None, "a:1", None, {}), "need --node-id"),
         ((None, None, "a:1", {}), "need --node-id"),
-        ((3, "a:1", None, {"--config": "x"}), "--config says what the node is"),
+        ((3, "a:1", None, {"--config": "x"}), "--config already defines the node"),
     ],
 )
 def test_words_that_do_not_go_together(words, complaint) -> None:

@@ -157,7 +157,7 @@ def test_rows_that_the_schema_does_not_hold_are_refused(write):
         ({"value.format": "json", "schema.registry.url": "http://h"}, "formats avro, .*: found json"),
         ({"value.format": "json", "use.latest.version": "true"}, "'use.latest.version' is for the formats"),
         ({"value.format": "json", "value.schema": "x"}, "the format 'json' is written without a schema"),
-        ({"value.format": "avro", "value.schema": "x", "value.schema.id": "7"}, "each says the schema"),
+        ({"value.format": "avro", "value.schema": "x", "value.schema.id": "7"}, "each selects the schema"),
         ({"value.format": "avro", "value.schema.version": "7"}, "'value.schema.version' needs a registry"),
         ({"value.format": "avro", "use.latest.version": "true"}, "'use.latest.version' needs a registry"),
         (

@@ -497,7 +497,7 @@ def test_a_range_of_rows(kernel: ModuleType) -> None:
 
 @pytest.mark.parametrize("limit", [0, 60, 2**31])
 def test_impossible_batch_sizes_are_refused(limit: int) -> None:
-    with pytest.raises(ValueError, match="no size for a batch"):
+    with pytest.raises(ValueError, match="is not a valid size for a batch"):
         list(encode_batches(RowColumns(1), default_timestamp=0, max_batch_bytes=limit))
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from penstock.testing import Cluster
-from penstock.testing.forked_nodes import start_node
+from penstock.testing.forked_nodes import close_pipes, start_node
 from waiting import wait_until
 
 
@@ -59,7 +59,7 @@ def test_the_exit_code_is_known(tmp_path: Path, number: signal.Signals, code: in
     node.send_signal(number)
     assert node.wait(60) == node.poll() == code
     node.terminate()  # must not signal a new process with the same pid
-    node.close()
+    close_pipes(node)
 
 
 def test_what_is_wrong_with_the_arguments_is_in_the_log(tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ def test_what_is_wrong_with_the_arguments_is_in_the_log(tmp_path: Path) -> None:
         node = start_node(["--listen", "nowhere"], log)
     assert node.wait(60) == 2
     assert "expected HOST:PORT" in (tmp_path / "log").read_text()
-    node.close()
+    close_pipes(node)
 
 
 SCRIPT = """

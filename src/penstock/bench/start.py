@@ -28,7 +28,7 @@ def first_acknowledgement_s(loadgen: Loadgen) -> float:
             "reconnect.backoff.max.ms=5",
         )
         producer = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        cluster = Cluster(data_dir=Path(scratch) / "data", port=port)
+        cluster = Cluster(data_dir=Path(scratch) / "data", port=port, fork=False)
         try:
             launched_s = time.monotonic()
             with cluster:

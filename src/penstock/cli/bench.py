@@ -53,7 +53,7 @@ def bench(
             measured = _run(Bench(loadgen, bootstrap, broker_pid, scale), row or [], json_output)
         else:
             start_s = first_acknowledgement_s(loadgen)
-            with Cluster({"num.partitions": str(PARTITIONS)}) as cluster:
+            with Cluster({"num.partitions": str(PARTITIONS)}, fork=False) as cluster:
                 bench_of_node = Bench(loadgen, cluster.bootstrap_servers, cluster.pid, scale)
                 measured = _run(bench_of_node, row or [], json_output)
     except (BuildError, LoadgenError) as error:

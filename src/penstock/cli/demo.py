@@ -138,7 +138,7 @@ def _cluster(bootstrap: str | None, view: View) -> Iterator[tuple[str, Callable[
 
     started_s = time.monotonic()
     try:
-        cluster = Cluster().start()
+        cluster = Cluster(fork=False).start()
     except ClusterError as error:
         fail(str(error))
 

@@ -35,7 +35,7 @@ class ForkedNode:
         self.stdin = stdin
         self.stdout = stdout
         self.returncode: int | None = None
-        self._end = end
+        self.end = end
         self._lock = threading.Lock()
 
     def poll(self) -> int | None:
@@ -64,22 +64,25 @@ class ForkedNode:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, number)
 
-    def close(self) -> None:
-        """Close the pipes; a node that runs ends then."""
-        for pipe in (self.stdin, self.stdout, self._end):
-            pipe.close()
-
     def _ended_within(self, timeout_s: float | None) -> int | None:
         if self.returncode is None:
             poll = select.poll()
-            poll.register(self._end, select.POLLIN)
+            poll.register(self.end, select.POLLIN)
             if not poll.poll(None if timeout_s is None else timeout_s * 1000):
                 return None
             with self._lock:
                 if self.returncode is None:
                     # Without a code the forker was killed, and the node's exit code is lost.
-                    self.returncode = int(self._end.read(16) or -signal.SIGKILL)
+                    self.returncode = int(self.end.read(16) or -signal.SIGKILL)
         return self.returncode
+
+
+def close_pipes(process: ForkedNode | subprocess.Popen[bytes]) -> None:
+    """Close the pipes of a node, however it was started; a node that runs ends then."""
+    pipes = [process.stdin, process.stdout, *([process.end] if isinstance(process, ForkedNode) else [])]
+    for pipe in pipes:
+        if pipe is not None:
+            pipe.close()
 
 
 class _Forker:

@@ -5,11 +5,12 @@ import re
 import select
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Final
 
-from penstock.testing.forked_nodes import ForkedNode, start_node
+from penstock.testing.forked_nodes import ForkedNode, close_pipes, start_node
 from penstock.testing.memory import bound_memory
 
 READY: Final = re.compile(r"ready on (\S+):(\d+)")
@@ -26,15 +27,26 @@ class Node:
     Args:
         arguments: the arguments of `penstock start`.
         port: the port for clients; 0 if it is known only once the node is ready.
+        is_fork: whether the node is a fork of a process that has imported Penstock.
     """
 
-    def __init__(self, node_id: int, data_dir: Path, log_file: Path, arguments: list[str], port: int) -> None:
+    def __init__(
+        self,
+        node_id: int,
+        data_dir: Path,
+        log_file: Path,
+        arguments: list[str],
+        port: int,
+        *,
+        is_fork: bool = False,
+    ) -> None:
         self.node_id = node_id
         self.data_dir = data_dir
         self.log_file = log_file
         self._arguments = arguments
         self._port = port
-        self._process: ForkedNode | None = None
+        self._is_fork = is_fork
+        self._process: ForkedNode | subprocess.Popen[bytes] | None = None
 
     def __str__(self) -> str:
         return f"node {self.node_id}"
@@ -75,7 +87,16 @@ class Node:
         if self._port:
             arguments = [word.replace("127.0.0.1:0", f"127.0.0.1:{self._port}") for word in arguments]
         with self.log_file.open("ab") as log:
-            self._process = start_node(arguments, log)
+            if self._is_fork:
+                self._process = start_node(arguments, log)
+            else:
+                self._process = subprocess.Popen(
+                    [sys.executable, "-m", "penstock.cli.child", "start", *arguments],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=log,
+                    start_new_session=True,
+                )
         bound_memory(self._process.pid)
 
     def await_ready(self, timeout_s: float = 30.0) -> None:
@@ -83,6 +104,7 @@ class Node:
         process = self._process
         if process is None:
             raise ClusterError(f"{self} is not running")
+        assert process.stdout is not None
         deadline = time.monotonic() + timeout_s
         output = b""
         while (remaining_s := deadline - time.monotonic()) > 0:
@@ -150,4 +172,4 @@ class Node:
     def _forget(self) -> None:
         process, self._process = self._process, None
         if process is not None:
-            process.close()
+            close_pipes(process)
