@@ -1,14 +1,12 @@
 """The handling of processes that tests leave behind, in runs of pytest."""
 
-import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 from leftovers import stat_of
+from nested_pytest import run_pytest
 
-TESTS = Path(__file__).parent
 STARTING = """
 import subprocess, sys
 from pathlib import Path
@@ -143,16 +141,7 @@ def run(directory: Path, *options: str, rerun: str = "0", **modules: str) -> str
     """Run pytest over modules, given by name and text, and return what it prints."""
     for name, text in {"starting": STARTING, "conftest": CONFTEST, **modules}.items():
         (directory / f"{name}.py").write_text(text)
-    (directory / "pytest.ini").touch()
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options],
-        cwd=directory,
-        env=os.environ | {"RERUN": rerun, "PYTHONPATH": str(TESTS), "PYTHONDONTWRITEBYTECODE": "1"},
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
+    done = run_pytest(directory, *options, rerun=rerun)
     return done.stdout + done.stderr
 
 

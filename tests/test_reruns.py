@@ -1,11 +1,10 @@
 """The reruns of failed tests, run as the gate runs them."""
 
-import os
 import subprocess
-import sys
 from pathlib import Path
 
-TESTS = Path(__file__).parent
+from nested_pytest import run_pytest
+
 CONFTEST = """
 from reruns import Reruns, are_requested
 
@@ -27,16 +26,7 @@ BROKEN = "def test_broken():\n    raise AssertionError('every time')\n"
 
 def run(directory: Path, *options: str, rerun: str = "1") -> subprocess.CompletedProcess[str]:
     (directory / "conftest.py").write_text(CONFTEST)
-    (directory / "pytest.ini").touch()  # node ids are relative to its directory
-    return subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options],
-        cwd=directory,
-        env=os.environ | {"RERUN": rerun, "PYTHONPATH": str(TESTS), "PYTHONDONTWRITEBYTECODE": "1"},
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
+    return run_pytest(directory, *options, rerun=rerun)
 
 
 def write_flaky(directory: Path, *names: str) -> None:

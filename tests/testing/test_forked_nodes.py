@@ -70,6 +70,16 @@ def test_what_is_wrong_with_the_arguments_is_in_the_log(tmp_path: Path) -> None:
     close_pipes(node)
 
 
+def test_another_process_forks_nodes_after_one_was_killed() -> None:
+    with Cluster() as before:
+        node, forker = before.pid, parent_of(before.pid)
+        os.kill(forker, signal.SIGKILL)
+        wait_until(lambda: parent_of(node) != forker)
+        with Cluster() as after:
+            assert parent_of(after.pid) not in (forker, os.getpid())
+    wait_until(lambda: not Path(f"/proc/{node}").exists())
+
+
 SCRIPT = """
 import os, signal, sys
 from penstock.testing import Cluster

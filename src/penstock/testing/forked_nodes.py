@@ -100,22 +100,25 @@ class _Forker:
             (node_stdin, stdin), (stdout, node_stdout), (end, node_end) = os.pipe(), os.pipe(), os.pipe()
             request = {"arguments": arguments, "environment": dict(environment), "directory": os.getcwd()}
             fds = [node_stdin, node_stdout, log.fileno(), node_end]
+            pipes = os.fdopen(stdin, "wb"), os.fdopen(stdout, "rb"), os.fdopen(end, "rb", buffering=0)
             try:
                 socket.send_fds(requests, [json.dumps(request).encode()], fds)
                 answer = requests.recv(16)
-            except TimeoutError:
-                raise RuntimeError(f"{FORKER} did not answer within {ANSWER_TIMEOUT_S:g} s") from None
+                if not answer:
+                    raise ConnectionResetError("it ended")
+                return ForkedNode(int(answer), *pipes)
+            except OSError as error:
+                for pipe in pipes:
+                    pipe.close()
+                raise RuntimeError(f"{FORKER} did not fork a node: {error}") from error
             finally:
                 for fd in (node_stdin, node_stdout, node_end):
                     os.close(fd)
-        if not answer:
-            raise RuntimeError(f"{FORKER} ended with exit code {self._process and self._process.wait()}")
-        pipes = os.fdopen(stdin, "wb"), os.fdopen(stdout, "rb"), os.fdopen(end, "rb", buffering=0)
-        return ForkedNode(int(answer), *pipes)
 
     def _started(self, environment: Mapping[str, str]) -> socket.socket:
         decisive = {name: value for name, value in environment.items() if name.startswith(IMPORTS_DEPEND_ON)}
-        if self._requests is not None and decisive == self._environment:
+        is_running = self._process is not None and self._process.poll() is None
+        if self._requests is not None and is_running and decisive == self._environment:
             return self._requests
         self.close()
         self._requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
