@@ -17,7 +17,7 @@ from prometheus_client.metrics_core import Metric
 from typer.main import get_command
 
 from penstock.broker import api_table
-from penstock.broker.metrics import BrokerCollector
+from penstock.broker.metrics.server import BrokerCollector
 from penstock.broker.node import Broker
 from penstock.cli.main import COMMANDS, build_app
 from penstock.metadata.configs import BrokerConfig

@@ -1,11 +1,11 @@
 """Partitions of a node with a simulated second replica, whose progress and elections the test controls."""
 
-from penstock.broker.fetch_session import FetchTarget
-from penstock.broker.group_coordinator import GroupCoordinatorRuntime
+from penstock.broker.coordination.groups.runtime import GroupCoordinatorRuntime
+from penstock.broker.coordination.transactions.runtime import TransactionCoordinatorRuntime
 from penstock.broker.node import Broker
-from penstock.broker.replica import Replica
-from penstock.broker.replication.session_news import SessionNews
-from penstock.broker.transaction_coordinator import TransactionCoordinatorRuntime
+from penstock.broker.partitions.replica import Replica
+from penstock.broker.reading.fetch_session import FetchTarget
+from penstock.broker.reading.session_news import SessionNews
 from penstock.metadata.image import MetadataDelta
 from penstock.metadata.image.topics import PartitionRegistration
 from penstock.protocol.messages import FetchRequest

@@ -14,9 +14,9 @@ from pathlib import Path
 from random import Random
 from typing import Final, TypeVar, cast
 
-from penstock.broker.environment import Environment
+from penstock.broker.network.server import ServerLimits
 from penstock.broker.node import Broker
-from penstock.broker.server import ServerLimits
+from penstock.broker.setup.environment import Environment
 from penstock.metadata.configs import BrokerConfig, Listener
 from penstock.protocol.codec import Message
 from penstock.protocol.messages import CreateTopicsRequest, CreateTopicsResponse

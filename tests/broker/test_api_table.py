@@ -7,7 +7,7 @@ import pytest
 from kafka_node import run_java
 from penstock.broker import api_table
 from penstock.broker.api_table import ListenerType
-from penstock.broker.forwarding import FORWARDABLE
+from penstock.broker.control.forwarding import FORWARDABLE
 from penstock.protocol import api_keys
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError

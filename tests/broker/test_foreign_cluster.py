@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.broker.environment import Environment
 from penstock.broker.node import Broker, CannotStart
+from penstock.broker.setup.environment import Environment
 from penstock.metadata.configs import BrokerConfig
 from penstock.storage import meta_properties
 from waiting import until

@@ -10,7 +10,7 @@ from typing import Any
 
 from broker_wire import Wire, batch_of
 from penstock.broker.api_table import ListenerType
-from penstock.broker.dispatch import ApiStats, Dispatcher, Served
+from penstock.broker.network.dispatch import ApiStats, Dispatcher, Served
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.errors import ErrorCode
 from penstock.testing import Cluster

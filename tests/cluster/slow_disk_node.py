@@ -9,7 +9,7 @@ import runpy
 import time
 from pathlib import Path
 
-from penstock.broker.environment import Environment
+from penstock.broker.setup.environment import Environment
 from penstock.storage.files import FileSystem
 
 CONTROL = Path(os.environ["PENSTOCK_TEST_DISK"])

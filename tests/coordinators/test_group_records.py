@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kafka_node import run_java
-from penstock.broker.coordinator_partition import encode_records
+from penstock.broker.coordination.partition import encode_records
 from penstock.coordinators.group.group import ClassicGroup
 from penstock.coordinators.group.member import Member
 from penstock.coordinators.group.offset_store import CommittedOffset

@@ -12,7 +12,7 @@ from random import Random
 import pytest
 
 from penstock.broker.node import Broker
-from penstock.broker.replica import Replica
+from penstock.broker.partitions.replica import Replica
 from penstock.metadata.configs import BrokerConfig
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import (

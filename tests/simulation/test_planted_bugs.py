@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from penstock.broker.api import delete_records
-from penstock.broker.lifecycle import BrokerLifecycle
-from penstock.broker.replica_manager import ReplicaManager
-from penstock.broker.replication import following, leadership
-from penstock.broker.replication.replicated_partition import ReplicatedPartition
+from penstock.broker.control.lifecycle import BrokerLifecycle
+from penstock.broker.following import following
+from penstock.broker.partitions import leadership
+from penstock.broker.partitions.replica_manager import ReplicaManager
+from penstock.broker.partitions.replicated_partition import ReplicatedPartition
 from penstock.consensus import voting
 from penstock.coordinators.group import expiration, offset_fetch
 from penstock.metadata.controller import leadership as controller_leadership

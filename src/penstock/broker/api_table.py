@@ -32,7 +32,7 @@ from penstock.protocol.codec import Message
 from penstock.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
-    from penstock.broker.context import RequestContext
+    from penstock.broker.network.context import RequestContext
     from penstock.broker.node import Broker
 
 Handler = Callable[["Broker", Any, "RequestContext"], object]

@@ -12,31 +12,31 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from penstock.broker.api_table import ListenerType
-from penstock.broker.channels import ControllerChannels
-from penstock.broker.cold_reads import READERS, ColdReads
-from penstock.broker.controller import Controller
-from penstock.broker.controller_registration import ControllerRegistration
-from penstock.broker.directory_assignments import DirectoryAssignments
-from penstock.broker.dispatch import Dispatcher
-from penstock.broker.environment import Environment
-from penstock.broker.fetch_session import FetchSessionCache
-from penstock.broker.forwarding import Forwarding
-from penstock.broker.group_commit import FLUSHERS, GroupCommit
-from penstock.broker.group_coordinator import GroupCoordinatorRuntime
-from penstock.broker.lifecycle import BrokerLifecycle, RegistrationFailed
-from penstock.broker.loop_lag import LoopLag
-from penstock.broker.metadata_follower import MetadataFollower
-from penstock.broker.node_limits import cleaner_config, peer_settings, server_limits, storage_config
+from penstock.broker.control.channels import ControllerChannels
+from penstock.broker.control.controller import Controller
+from penstock.broker.control.controller_registration import ControllerRegistration
+from penstock.broker.control.forwarding import Forwarding
+from penstock.broker.control.lifecycle import BrokerLifecycle, RegistrationFailed
+from penstock.broker.control.metadata_follower import MetadataFollower
+from penstock.broker.coordination.groups.runtime import GroupCoordinatorRuntime
+from penstock.broker.coordination.transactions.producer_ids import ProducerIds, allocate_block
+from penstock.broker.coordination.transactions.runtime import TransactionCoordinatorRuntime
+from penstock.broker.following.replication import Replication
+from penstock.broker.network.dispatch import Dispatcher
+from penstock.broker.network.loop_lag import LoopLag
+from penstock.broker.network.server import HandleRequest, Server
+from penstock.broker.partitions.directory_assignments import DirectoryAssignments
+from penstock.broker.partitions.group_commit import FLUSHERS, GroupCommit
+from penstock.broker.partitions.purgatory import Purgatory
+from penstock.broker.partitions.replica_manager import ReplicaManager
+from penstock.broker.partitions.schema_validation import SchemaIds, Unknown
+from penstock.broker.partitions.topic_settings import TopicSettings, topic_settings
 from penstock.broker.peers import ControllerAddress, Peer
-from penstock.broker.producer_ids import ProducerIds, allocate_block
-from penstock.broker.purgatory import Purgatory
 from penstock.broker.quorum.quorum import Quorum
-from penstock.broker.replica_manager import ReplicaManager
-from penstock.broker.replication.replication import Replication
-from penstock.broker.schema_validation import SchemaIds, Unknown
-from penstock.broker.server import HandleRequest, Server
-from penstock.broker.topic_settings import TopicSettings, topic_settings
-from penstock.broker.transaction_coordinator import TransactionCoordinatorRuntime
+from penstock.broker.reading.cold_reads import READERS, ColdReads
+from penstock.broker.reading.fetch_session import FetchSessionCache
+from penstock.broker.setup.environment import Environment
+from penstock.broker.setup.node_limits import cleaner_config, peer_settings, server_limits, storage_config
 from penstock.metadata.configs import BrokerConfig, ConfigError
 from penstock.metadata.configs.support import settings_without_effect
 from penstock.metadata.image import MetadataDelta, MetadataImage, ResourceType
@@ -45,7 +45,7 @@ from penstock.storage.log_manager import LogManager
 from penstock.storage.names import TopicPartition
 
 if TYPE_CHECKING:
-    from penstock.broker.metrics import MetricsServer
+    from penstock.broker.metrics.server import MetricsServer
     from penstock.storage.log import Log
 
 log = logging.getLogger(__name__)
@@ -370,7 +370,9 @@ class Broker:
     def _serve_metrics(self) -> None:
         port = self.config.get_int("penstock.metrics.port")
         if port >= 0:
-            from penstock.broker.metrics import MetricsServer  # the import takes 0.1 s, so only on demand
+            from penstock.broker.metrics.server import (
+                MetricsServer,  # the import takes 0.1 s, so only on demand
+            )
 
             self._metrics = MetricsServer(self, self.config.get_str("penstock.metrics.host"), port)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from penstock.broker.schema_validation import NoSchemas
+from penstock.broker.partitions.schema_validation import NoSchemas
 from penstock.registry.client.config import URL, RegistryConfig
 from penstock.registry.client.errors import RegistryRefused, RegistryUnreachable
 from penstock.registry.client.recent import Recent
@@ -24,7 +24,7 @@ The timeouts are short because producers retry by themselves.
 
 
 class RegisteredIds:
-    """An implementation of `penstock.broker.schema_validation.SchemaIds` by a registry's client. Thread-safe.
+    """The `SchemaIds` of `broker/partitions/schema_validation`, by a registry's client. Thread-safe.
 
     ``url`` may list several registries. Raises ConfigError.
     """

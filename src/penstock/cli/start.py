@@ -14,7 +14,7 @@ import typer
 from penstock.cli import join as join_words
 
 if TYPE_CHECKING:
-    from penstock.broker.schema_validation import SchemaIds
+    from penstock.broker.partitions.schema_validation import SchemaIds
     from penstock.metadata.configs import BrokerConfig
 
 DEFAULT_DATA_DIR = "penstock-data"
@@ -100,7 +100,7 @@ def start(
     except join_words.CannotJoin as error:
         _fail(str(error), EXIT_FAILED)
     registry_at = _registry_address(registry_listen) if registry else None
-    from penstock.broker.loop_lag import new_event_loop
+    from penstock.broker.network.loop_lag import new_event_loop
 
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         code = runner.run(_run(broker_config, registry_at))
@@ -141,7 +141,7 @@ def _member_config(
 
     Raises ConfigError, ValueError, CannotJoin.
     """
-    from penstock.broker.storage_format import FormatError
+    from penstock.broker.setup.storage_format import FormatError
     from penstock.metadata.configs import BrokerConfig
     from penstock.storage.errors import LogDirectoryError
 
@@ -239,8 +239,8 @@ def _schema_ids(url: str) -> "SchemaIds":
 
 
 async def _run(config: "BrokerConfig", registry_at: tuple[str, int] | None) -> int:
-    from penstock.broker import log_format
     from penstock.broker.node import Broker, CannotStart
+    from penstock.broker.setup import log_format
     from penstock.metadata.configs import ConfigError
 
     log_format.configure("INFO")

@@ -20,7 +20,7 @@ from typing import Final, NoReturn
 import javaproperties
 import typer
 
-from penstock.broker.local_cluster import (
+from penstock.broker.setup.local_cluster import (
     CONTROLLER,
     PLAINTEXT,
     NodePlan,

@@ -7,7 +7,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from penstock.broker.storage_format import FormatError, FormatOptions, format_storage, storage_info
+from penstock.broker.setup.storage_format import FormatError, FormatOptions, format_storage, storage_info
 from penstock.cli.start import EXIT_CONFIG, EXIT_FAILED, read_config
 from penstock.metadata.configs import BrokerConfig, ConfigError
 from penstock.storage.errors import LogDirectoryError

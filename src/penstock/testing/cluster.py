@@ -8,7 +8,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from penstock.broker.local_cluster import NodePlan, ReservedPorts, format_all, format_to_join, properties_of
+from penstock.broker.setup.local_cluster import (
+    NodePlan,
+    ReservedPorts,
+    format_all,
+    format_to_join,
+    properties_of,
+)
 from penstock.testing.node import ClusterError, Node
 
 __all__ = ["TEST_CONFIG", "Cluster", "ClusterError"]

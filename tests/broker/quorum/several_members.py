@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 from penstock.broker.api_table import advertised_versions, modules
-from penstock.broker.context import RequestContext
-from penstock.broker.environment import Environment
+from penstock.broker.network.context import RequestContext
 from penstock.broker.peers import Buffer, Link, LinkEnd
 from penstock.broker.quorum.listener import CommittedBatch, FrozenState
 from penstock.broker.quorum.quorum import Quorum
+from penstock.broker.setup.environment import Environment
 from penstock.consensus.log import SnapshotId
 from penstock.metadata.configs import BrokerConfig
 from penstock.metadata.snapshot import QuorumRecords, encode_snapshot, file_name

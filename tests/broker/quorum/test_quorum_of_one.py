@@ -9,9 +9,9 @@ from typing import ParamSpec, TypeVar
 import pytest
 from several_members import Follower, record
 
-from penstock.broker.environment import Environment
 from penstock.broker.quorum.metadata_log import MetadataLog
 from penstock.broker.quorum.quorum import Quorum
+from penstock.broker.setup.environment import Environment
 from penstock.metadata.configs import BrokerConfig
 from penstock.protocol.errors import KafkaError
 from penstock.storage import meta_properties

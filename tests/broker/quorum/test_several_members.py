@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from several_members import CLUSTER_ID, LISTENER, Members, record
 
-from penstock.broker.context import RequestContext
+from penstock.broker.network.context import RequestContext
 from penstock.broker.quorum.delivery import READ_HERE_RECORDS
 from penstock.broker.quorum.listener import CommittedBatch
 from penstock.protocol.errors import ErrorCode, KafkaError

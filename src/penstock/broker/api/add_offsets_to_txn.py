@@ -10,15 +10,15 @@ from collections.abc import Awaitable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from penstock.broker.group_coordinator import GROUP_METADATA_TOPIC
-from penstock.broker.transaction_coordinator import TV0, Codes, are_concurrent, fenced_error
+from penstock.broker.coordination.groups.runtime import GROUP_METADATA_TOPIC
+from penstock.broker.coordination.transactions.runtime import TV0, Codes, are_concurrent, fenced_error
 from penstock.coordinators.transaction.metadata import TopicPartition
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 
 if TYPE_CHECKING:
-    from penstock.broker.context import RequestContext
+    from penstock.broker.network.context import RequestContext
     from penstock.broker.node import Broker
 
 API_KEY = ApiKey.ADD_OFFSETS_TO_TXN

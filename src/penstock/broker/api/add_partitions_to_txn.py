@@ -11,14 +11,14 @@ from collections.abc import Awaitable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from penstock.broker.transaction_coordinator import TV0, TV2, Codes, are_concurrent, fenced_error
-from penstock.broker.turns import Steps, in_turns
+from penstock.broker.coordination.transactions.runtime import TV0, TV2, Codes, are_concurrent, fenced_error
+from penstock.broker.network.turns import Steps, in_turns
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 
 if TYPE_CHECKING:
-    from penstock.broker.context import RequestContext
+    from penstock.broker.network.context import RequestContext
     from penstock.broker.node import Broker
 
 API_KEY = ApiKey.ADD_PARTITIONS_TO_TXN

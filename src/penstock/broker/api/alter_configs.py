@@ -9,14 +9,14 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from penstock.broker.config_changes import Outcome, answers, change_configs
+from penstock.broker.control.config_changes import Outcome, answers, change_configs
 from penstock.metadata.controller.configs import alter_configs
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.messages import AlterConfigsRequest, AlterConfigsResponse
 
 if TYPE_CHECKING:
-    from penstock.broker.context import RequestContext
+    from penstock.broker.network.context import RequestContext
     from penstock.broker.node import Broker
 
 API_KEY = ApiKey.ALTER_CONFIGS

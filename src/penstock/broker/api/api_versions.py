@@ -18,7 +18,7 @@ from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import ApiVersionsRequest, ApiVersionsResponse
 
 if TYPE_CHECKING:
-    from penstock.broker.context import RequestContext
+    from penstock.broker.network.context import RequestContext
     from penstock.broker.node import Broker
 
 API_KEY = ApiKey.API_VERSIONS

@@ -15,7 +15,7 @@ from penstock.protocol.errors import KafkaError
 from penstock.protocol.messages import CreatePartitionsRequest, CreatePartitionsResponse
 
 if TYPE_CHECKING:
-    from penstock.broker.context import RequestContext
+    from penstock.broker.network.context import RequestContext
     from penstock.broker.node import Broker
 
 API_KEY = ApiKey.CREATE_PARTITIONS

@@ -15,10 +15,10 @@ from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import DeleteRecordsRequest, DeleteRecordsResponse
 
 if TYPE_CHECKING:
-    from penstock.broker.context import RequestContext
+    from penstock.broker.network.context import RequestContext
     from penstock.broker.node import Broker
-    from penstock.broker.replica import Replica
-    from penstock.broker.replication.replicated_partition import ReplicatedPartition
+    from penstock.broker.partitions.replica import Replica
+    from penstock.broker.partitions.replicated_partition import ReplicatedPartition
 
 API_KEY = ApiKey.DELETE_RECORDS
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from penstock.broker.authorized_operations import CLUSTER_OPERATIONS
+from penstock.broker.api.authorized_operations import CLUSTER_OPERATIONS
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import DescribeClusterRequest, DescribeClusterResponse
 
 if TYPE_CHECKING:
-    from penstock.broker.context import RequestContext
+    from penstock.broker.network.context import RequestContext
     from penstock.broker.node import Broker
 
 API_KEY = ApiKey.DESCRIBE_CLUSTER

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Collection, Iterable
 from typing import TYPE_CHECKING
 
-from penstock.broker import loggers
+from penstock.broker.setup import loggers
 from penstock.metadata.configs import describe
 from penstock.metadata.configs.describe import ConfigEntry, ConfigSource
 from penstock.metadata.controller.state import Refusal
@@ -21,7 +21,7 @@ from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import DescribeConfigsRequest, DescribeConfigsResponse
 
 if TYPE_CHECKING:
-    from penstock.broker.context import RequestContext
+    from penstock.broker.network.context import RequestContext
     from penstock.broker.node import Broker
 
 API_KEY = ApiKey.DESCRIBE_CONFIGS

@@ -14,9 +14,9 @@ from penstock.protocol.messages import DescribeLogDirsRequest, DescribeLogDirsRe
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from penstock.broker.context import RequestContext
+    from penstock.broker.network.context import RequestContext
     from penstock.broker.node import Broker
-    from penstock.broker.replica import Replica
+    from penstock.broker.partitions.replica import Replica
 
 API_KEY = ApiKey.DESCRIBE_LOG_DIRS
 

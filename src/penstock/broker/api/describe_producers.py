@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-from penstock.broker.turns import Steps, in_turns
+from penstock.broker.network.turns import Steps, in_turns
 from penstock.metadata.controller.state import Refusal
 from penstock.metadata.controller.topic_names import check_topic_name
 from penstock.protocol.api_keys import ApiKey
@@ -16,7 +16,7 @@ from penstock.protocol.errors import KafkaError
 from penstock.protocol.messages import DescribeProducersRequest, DescribeProducersResponse
 
 if TYPE_CHECKING:
-    from penstock.broker.context import RequestContext
+    from penstock.broker.network.context import RequestContext
     from penstock.broker.node import Broker
 
 API_KEY = ApiKey.DESCRIBE_PRODUCERS

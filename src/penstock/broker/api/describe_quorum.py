@@ -11,7 +11,7 @@ from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.messages import DescribeQuorumRequest
 
 if TYPE_CHECKING:
-    from penstock.broker.context import RequestContext
+    from penstock.broker.network.context import RequestContext
     from penstock.broker.node import Broker
     from penstock.protocol.codec import Message
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock.broker.api.authorized_operations import TOPIC_OPERATIONS
 from penstock.broker.api.metadata import offline_replicas
-from penstock.broker.authorized_operations import TOPIC_OPERATIONS
 from penstock.metadata.controller.topic_names import INTERNAL_TOPICS, is_valid_topic_name
 from penstock.metadata.image import PartitionRegistration, TopicImage
 from penstock.protocol.api_keys import ApiKey
@@ -16,7 +16,7 @@ from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse
 
 if TYPE_CHECKING:
-    from penstock.broker.context import RequestContext
+    from penstock.broker.network.context import RequestContext
     from penstock.broker.node import Broker
 
 API_KEY = ApiKey.DESCRIBE_TOPIC_PARTITIONS

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-from penstock.broker.turns import Steps, in_turns
+from penstock.broker.network.turns import Steps, in_turns
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.messages import DescribeTransactionsRequest, DescribeTransactionsResponse
 
 if TYPE_CHECKING:
-    from penstock.broker.context import RequestContext
+    from penstock.broker.network.context import RequestContext
     from penstock.broker.node import Broker
 
 API_KEY = ApiKey.DESCRIBE_TRANSACTIONS

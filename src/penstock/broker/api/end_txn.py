@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-from penstock.broker.transaction_coordinator import TV0, TV2, fenced_error
+from penstock.broker.coordination.transactions.runtime import TV0, TV2, fenced_error
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import EndTxnRequest, EndTxnResponse
 
 if TYPE_CHECKING:
-    from penstock.broker.context import RequestContext
+    from penstock.broker.network.context import RequestContext
     from penstock.broker.node import Broker
 
 API_KEY = ApiKey.END_TXN

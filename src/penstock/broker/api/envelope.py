@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.broker.forwarding import answer_envelope
+from penstock.broker.control.forwarding import answer_envelope
 from penstock.protocol.api_keys import ApiKey
 
 if TYPE_CHECKING:
-    from penstock.broker.context import RequestContext
+    from penstock.broker.network.context import RequestContext
     from penstock.broker.node import Broker
     from penstock.protocol.messages import EnvelopeRequest, EnvelopeResponse
 

@@ -17,15 +17,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.broker.consumer_fetch import ConsumerFetch
-from penstock.broker.fetch_session import SessionError, replica_id_of
-from penstock.broker.replication.follower_fetch import FollowerFetch
+from penstock.broker.reading.consumer_fetch import ConsumerFetch
+from penstock.broker.reading.fetch_session import SessionError, replica_id_of
+from penstock.broker.reading.follower_fetch import FollowerFetch
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.messages import FetchRequest, FetchResponse
 
 if TYPE_CHECKING:
-    from penstock.broker.context import RequestContext
-    from penstock.broker.dispatch import Promise
+    from penstock.broker.network.context import RequestContext
+    from penstock.broker.network.dispatch import Promise
     from penstock.broker.node import Broker
     from penstock.protocol.codec import Message
 

@@ -13,17 +13,17 @@ from collections.abc import Awaitable
 from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.broker.turns import Steps, in_turns
+from penstock.broker.network.turns import Steps, in_turns
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import FindCoordinatorRequest, FindCoordinatorResponse
 from penstock.protocol.uuids import uuid_from_text
 
 if TYPE_CHECKING:
-    from penstock.broker.context import RequestContext
-    from penstock.broker.group_coordinator import GroupCoordinatorRuntime
+    from penstock.broker.coordination.groups.runtime import GroupCoordinatorRuntime
+    from penstock.broker.coordination.transactions.runtime import TransactionCoordinatorRuntime
+    from penstock.broker.network.context import RequestContext
     from penstock.broker.node import Broker
-    from penstock.broker.transaction_coordinator import TransactionCoordinatorRuntime
 
 API_KEY = ApiKey.FIND_COORDINATOR
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from penstock.broker.config_changes import (
+from penstock.broker.control.config_changes import (
     Outcome,
     answers,
     change_configs,
@@ -22,7 +22,7 @@ from penstock.protocol.errors import KafkaError
 from penstock.protocol.messages import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
 
 if TYPE_CHECKING:
-    from penstock.broker.context import RequestContext
+    from penstock.broker.network.context import RequestContext
     from penstock.broker.node import Broker
 
 API_KEY = ApiKey.INCREMENTAL_ALTER_CONFIGS

@@ -12,15 +12,15 @@ import asyncio
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-from penstock.broker.turns import Steps, in_turns
+from penstock.broker.network.turns import Steps, in_turns
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import ListOffsetsRequest, ListOffsetsResponse
 
 if TYPE_CHECKING:
-    from penstock.broker.context import RequestContext
+    from penstock.broker.network.context import RequestContext
     from penstock.broker.node import Broker
-    from penstock.broker.replica import Replica
+    from penstock.broker.partitions.replica import Replica
 
 API_KEY = ApiKey.LIST_OFFSETS
 

@@ -13,7 +13,7 @@ from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.messages import ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse
 
 if TYPE_CHECKING:
-    from penstock.broker.context import RequestContext
+    from penstock.broker.network.context import RequestContext
     from penstock.broker.node import Broker
 
 API_KEY = ApiKey.LIST_PARTITION_REASSIGNMENTS

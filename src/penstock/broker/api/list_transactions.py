@@ -13,7 +13,7 @@ from penstock.protocol.errors import KafkaError
 from penstock.protocol.messages import ListTransactionsRequest, ListTransactionsResponse
 
 if TYPE_CHECKING:
-    from penstock.broker.context import RequestContext
+    from penstock.broker.network.context import RequestContext
     from penstock.broker.node import Broker
 
 API_KEY = ApiKey.LIST_TRANSACTIONS

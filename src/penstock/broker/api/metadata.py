@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Iterable
 from typing import TYPE_CHECKING, Final
 
-from penstock.broker.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
-from penstock.broker.turns import Steps, in_turns
+from penstock.broker.api.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
+from penstock.broker.network.turns import Steps, in_turns
 from penstock.metadata.controller.topic_names import INTERNAL_TOPICS, is_valid_topic_name
 from penstock.metadata.controller.topics import internal_topic
 from penstock.metadata.image import NO_LEADER, BrokerRegistration, PartitionRegistration, TopicImage
@@ -26,7 +26,7 @@ from penstock.protocol.messages import (
 )
 
 if TYPE_CHECKING:
-    from penstock.broker.context import RequestContext
+    from penstock.broker.network.context import RequestContext
     from penstock.broker.node import Broker
 
 API_KEY = ApiKey.METADATA

@@ -14,7 +14,7 @@ from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import ZERO_UUID, OffsetFetchRequest, OffsetFetchResponse
 
 if TYPE_CHECKING:
-    from penstock.broker.context import RequestContext
+    from penstock.broker.network.context import RequestContext
     from penstock.broker.node import Broker
 
 API_KEY = ApiKey.OFFSET_FETCH

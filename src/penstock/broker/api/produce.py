@@ -20,19 +20,19 @@ import struct
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from penstock.broker import produce_conversion
-from penstock.broker.connection import CloseConnection
-from penstock.broker.delayed_produce import DelayedAppend, DelayedProduce, Uncommitted, fill_in
-from penstock.broker.dispatch import Kept, Promise
-from penstock.broker.leader_hints import LeaderHints
-from penstock.broker.produce_conversion import RecordsRefused
-from penstock.broker.transaction_verification import (
+from penstock.broker.coordination.verification import (
     ClientSupport,
     TransactionalProducer,
     Verified,
     verify,
 )
-from penstock.broker.turns import Steps, in_turns
+from penstock.broker.network.connection import CloseConnection
+from penstock.broker.network.dispatch import Kept, Promise
+from penstock.broker.network.turns import Steps, in_turns
+from penstock.broker.partitions import produce_conversion
+from penstock.broker.partitions.delayed_produce import DelayedAppend, DelayedProduce, Uncommitted, fill_in
+from penstock.broker.partitions.leader_hints import LeaderHints
+from penstock.broker.partitions.produce_conversion import RecordsRefused
 from penstock.metadata.controller.topic_names import INTERNAL_TOPICS
 from penstock.protocol import batch
 from penstock.protocol.api_keys import ApiKey
@@ -42,9 +42,9 @@ from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import ProduceRequest, ProduceResponse
 
 if TYPE_CHECKING:
-    from penstock.broker.context import RequestContext
+    from penstock.broker.network.context import RequestContext
     from penstock.broker.node import Broker
-    from penstock.broker.replica import Replica
+    from penstock.broker.partitions.replica import Replica
     from penstock.protocol.batch import BatchHeader
     from penstock.storage.log import AppendInfo
 

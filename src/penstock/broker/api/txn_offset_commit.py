@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Awaitable, Iterator
 from typing import TYPE_CHECKING
 
-from penstock.broker.turns import next_turn
+from penstock.broker.network.turns import next_turn
 from penstock.coordinators.group.txn_offset_commit import txn_commit_error_response
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 
 if TYPE_CHECKING:
-    from penstock.broker.context import RequestContext
+    from penstock.broker.network.context import RequestContext
     from penstock.broker.node import Broker
 
 API_KEY = ApiKey.TXN_OFFSET_COMMIT

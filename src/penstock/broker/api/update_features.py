@@ -14,7 +14,7 @@ from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.messages import UpdateFeaturesRequest, UpdateFeaturesResponse
 
 if TYPE_CHECKING:
-    from penstock.broker.context import RequestContext
+    from penstock.broker.network.context import RequestContext
     from penstock.broker.node import Broker
 
 API_KEY = ApiKey.UPDATE_FEATURES

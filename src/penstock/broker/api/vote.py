@@ -12,7 +12,7 @@ from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.messages import VoteRequest
 
 if TYPE_CHECKING:
-    from penstock.broker.context import RequestContext
+    from penstock.broker.network.context import RequestContext
     from penstock.broker.node import Broker
     from penstock.protocol.codec import Message
 

@@ -11,15 +11,15 @@ import asyncio
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-from penstock.broker.coordinator_partition import Outcome
-from penstock.broker.marker_writes import Marker, write_marker
-from penstock.broker.turns import Steps, in_turns
+from penstock.broker.coordination.partition import Outcome
+from penstock.broker.coordination.transactions.marker_writes import Marker, write_marker
+from penstock.broker.network.turns import Steps, in_turns
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 
 if TYPE_CHECKING:
-    from penstock.broker.context import RequestContext
+    from penstock.broker.network.context import RequestContext
     from penstock.broker.node import Broker
 
 API_KEY = ApiKey.WRITE_TXN_MARKERS

@@ -16,7 +16,7 @@ from penstock.consensus.effects import Node
 from penstock.protocol.messages import DescribeClusterRequest, DescribeClusterResponse
 
 if TYPE_CHECKING:
-    from penstock.broker.context import RequestContext
+    from penstock.broker.network.context import RequestContext
     from penstock.broker.quorum.host import QuorumHost
 
 log = logging.getLogger(__name__)

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import ParamSpec, Protocol, TypeVar
 
-from penstock.broker.environment import Environment
+from penstock.broker.setup.environment import Environment
 from penstock.metadata.configs import BrokerConfig
 
 P = ParamSpec("P")

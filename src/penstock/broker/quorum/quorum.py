@@ -34,7 +34,7 @@ from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.storage.errors import LogError, StorageFailed
 
 if TYPE_CHECKING:
-    from penstock.broker.context import RequestContext
+    from penstock.broker.network.context import RequestContext
     from penstock.broker.quorum.host import QuorumHost
 
 log = logging.getLogger(__name__)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from penstock.broker.storage_format import FormatOptions, format_storage
+from penstock.broker.setup.storage_format import FormatOptions, format_storage
 from penstock.storage import meta_properties
 from penstock.testing.simulator.nodes import EPOCH_MS, VirtualNode
 

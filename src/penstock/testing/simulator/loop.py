@@ -34,7 +34,11 @@ TICK_S: Final = 0.01
 TIMER_S_MIN: Final = 1e-6
 """The shortest delay of a timer: time passes between setting a timer and its end."""
 
-MEASURING_MODULES: Final = ("penstock.broker.turns", "penstock.broker.connection", "penstock.broker.dispatch")
+MEASURING_MODULES: Final = (
+    "penstock.broker.network.turns",
+    "penstock.broker.network.connection",
+    "penstock.broker.network.dispatch",
+)
 
 _pack_event = struct.Struct("<dIB").pack
 _Callback = Callable[..., object]

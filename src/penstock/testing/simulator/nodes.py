@@ -9,8 +9,8 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Final, cast
 
-from penstock.broker.environment import Environment
 from penstock.broker.node import Broker, CannotStart
+from penstock.broker.setup.environment import Environment
 from penstock.metadata.configs import BrokerConfig
 from penstock.testing.crash_files import CrashFiles, Died
 from penstock.testing.simulator.disks import Disk, DiskFiles
@@ -21,7 +21,7 @@ from penstock.testing.simulator.workers import VirtualExecutor
 if TYPE_CHECKING:
     import socket
 
-    from penstock.broker.server import ServerLimits
+    from penstock.broker.network.server import ServerLimits
     from penstock.metadata.configs import Listener
 
 log = logging.getLogger(__name__)

@@ -24,7 +24,7 @@ from penstock.testing.simulator.nodes import VirtualNode
 
 if TYPE_CHECKING:
     from penstock.broker.node import Broker
-    from penstock.broker.replica import Replica
+    from penstock.broker.partitions.replica import Replica
 
 IMAGE_EVERY: Final = 8
 """Images are compared at every such offset of the metadata log; each comparison takes a millisecond."""

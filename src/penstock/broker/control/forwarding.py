@@ -1,0 +1,246 @@
+"""Forward requests that only the controller can answer, in an Envelope with the client's principal (KIP-590).
+
+The client gets the controller's own response. If the active controller is this node, its handler is called
+without an Envelope.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from penstock.broker import api_table
+from penstock.broker.network.connection import CloseConnection
+from penstock.broker.network.context import RequestContext
+from penstock.broker.peers import ControllerChannel, PeerError
+from penstock.protocol import api_keys
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.codec import MalformedMessage, Message, UnsupportedVersion
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.messages import (
+    DefaultPrincipalData,
+    EnvelopeRequest,
+    EnvelopeResponse,
+    RequestHeader,
+    ResponseHeader,
+)
+
+if TYPE_CHECKING:
+    from penstock.broker.node import Broker
+
+Response = TypeVar("Response", bound=Message)
+
+TIMEOUT_MS: Final = 60_000
+"""How long to retry to reach an active controller, as in Kafka."""
+
+FORWARDABLE: Final = frozenset(
+    {
+        ApiKey.CREATE_TOPICS,
+        ApiKey.DELETE_TOPICS,
+        ApiKey.CREATE_ACLS,
+        ApiKey.DELETE_ACLS,
+        ApiKey.ALTER_CONFIGS,
+        ApiKey.CREATE_PARTITIONS,
+        ApiKey.CREATE_DELEGATION_TOKEN,
+        ApiKey.RENEW_DELEGATION_TOKEN,
+        ApiKey.EXPIRE_DELEGATION_TOKEN,
+        ApiKey.ELECT_LEADERS,
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+        ApiKey.LIST_PARTITION_REASSIGNMENTS,
+        ApiKey.ALTER_CLIENT_QUOTAS,
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+        ApiKey.DESCRIBE_QUORUM,
+        ApiKey.UPDATE_FEATURES,
+        ApiKey.UNREGISTER_BROKER,
+        ApiKey.ALLOCATE_PRODUCER_IDS,
+        ApiKey.ADD_RAFT_VOTER,
+        ApiKey.REMOVE_RAFT_VOTER,
+    }
+)
+"""The requests that an Envelope may contain, as in Kafka."""
+
+_PRINCIPAL_VERSION: Final = 0
+_RETRY_MS: Final = 100
+
+
+class Forwarding:
+    """The forwarder of one node. ``channel`` is the connection to the active controller."""
+
+    def __init__(self, broker: Broker, channel: ControllerChannel) -> None:
+        self._broker = broker
+        self._channel = channel
+
+    def served(self, own: Mapping[ApiKey, tuple[int, int]]) -> Mapping[ApiKey, tuple[int, int]]:
+        """The versions of this broker's APIs that clients can use, for ApiVersions.
+
+        The active controller must serve the version of a forwarded API too; it may be older during a rolling
+        upgrade. While its versions are unknown, the broker's own versions are reported, as in Kafka.
+        """
+        versions = self._channel.versions
+        if versions is None:
+            return own
+        told = {}
+        for key, (lowest, highest) in own.items():
+            shared = versions.shared(key, lowest, highest) if key in FORWARDABLE else (lowest, highest)
+            if shared is not None:
+                told[key] = shared
+        return told
+
+    async def ask(self, request: Message, response_type: type[Response]) -> Response:
+        """Return the controller's response to a request of this node itself, with the node's principal.
+
+        Raises KafkaError REQUEST_TIMED_OUT, UNSUPPORTED_VERSION, and the controller's error if it is this
+        node.
+        """
+        version = self._newest(ApiKey(request.ID))
+        try:
+            response = await self._ask(request, version)
+        except CloseConnection as refused:
+            # There was no connection before, but now the controller has reported its versions.
+            older = self._newest(ApiKey(request.ID))
+            if older == version:
+                raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, str(refused)) from None
+            response, version = await self._ask(request, older), older
+        if isinstance(response, bytes):
+            response, _ = api_keys.response_class(request.ID).decode(version, response)
+        assert isinstance(response, response_type), type(response).__name__
+        return response
+
+    def _newest(self, key: ApiKey) -> int:
+        """The newest version that the active controller supports, as far as this node knows."""
+        lowest, highest = api_keys.api_range(key)
+        versions = self._channel.versions
+        shared = None if versions is None else versions.shared(key, lowest, highest)
+        return highest if shared is None else shared[1]
+
+    async def _ask(self, request: Message, version: int) -> Message | bytes:
+        context = RequestContext(
+            version,
+            f"broker-{self._broker.node_id}",
+            "127.0.0.1",
+            "User:ANONYMOUS",
+            self._broker.config.inter_broker_listener_name,
+        )
+        return await self.forward(request, context)
+
+    async def forward(self, request: Message, context: RequestContext) -> Message | bytes:
+        """Return the controller's response to a client's request, or the response's bytes.
+
+        Raises KafkaError, REQUEST_TIMED_OUT if no active controller answers. Raises CloseConnection if the
+        controller does not know the request's version, so that the client requests the served versions again.
+        """
+        loop = self._broker.loop
+        deadline_s = loop.time() + TIMEOUT_MS / 1000
+        handle = api_table.controller_handler(ApiKey(request.ID))
+        while handle is not None and self._channel.is_here and loop.time() < deadline_s:
+            try:
+                return await handle(self._broker, request, context._replace(is_forwarded=True))
+            except KafkaError as error:
+                if error.code is not ErrorCode.NOT_CONTROLLER:
+                    raise
+            await self._channel.wait_for_news(_RETRY_MS)
+        envelope = _envelope(request, context)
+        try:
+            response = await self._channel.call(envelope, EnvelopeResponse, (deadline_s - loop.time()) * 1000)
+        except PeerError as error:
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, str(error)) from None
+        if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
+            raise CloseConnection(f"the controller does not serve {type(request).__name__} in this version")
+        if response.error_code:
+            raise KafkaError(
+                ErrorCode.UNKNOWN_SERVER_ERROR, f"the controller refused an envelope: {response.error_code}"
+            )
+        return _without_header(ApiKey(request.ID), context.api_version, response.response_data or b"")
+
+
+def _envelope(request: Message, context: RequestContext) -> EnvelopeRequest:
+    key = ApiKey(request.ID)
+    header = RequestHeader(
+        request_api_key=key, request_api_version=context.api_version, client_id=context.client_id
+    )
+    data = header.encode(api_keys.request_header_version(key, context.api_version))
+    kind, _, name = context.principal.partition(":")
+    principal = DefaultPrincipalData(type=kind, name=name)
+    return EnvelopeRequest(
+        request_data=data + request.encode(context.api_version),
+        request_principal=_PRINCIPAL_VERSION.to_bytes(2, "big") + principal.encode(_PRINCIPAL_VERSION),
+        client_host_address=ipaddress.ip_address(context.client_host).packed,
+    )
+
+
+def _without_header(key: ApiKey, version: int, data: bytes | memoryview) -> bytes:
+    _, position = ResponseHeader.decode(api_keys.response_header_version(key, version), data)
+    return bytes(data[position:])
+
+
+async def answer_envelope(
+    broker: Broker, envelope: EnvelopeRequest, context: RequestContext
+) -> EnvelopeResponse:
+    """Answer the request in an envelope on the active controller, with a response in an envelope.
+
+    The envelope's own error codes are Kafka's: NOT_CONTROLLER, UNSUPPORTED_VERSION for a request that cannot
+    be decoded, INVALID_REQUEST for one that may not be forwarded, PRINCIPAL_DESERIALIZATION_FAILURE.
+    """
+    try:
+        key, header, request = _open(envelope)
+        handle = api_table.controller_handler(key)
+        if key not in FORWARDABLE or handle is None:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"{key.name} is not eligible for forwarding")
+        forwarded = RequestContext(
+            header.request_api_version,
+            header.client_id or "",
+            _address(envelope.client_host_address),
+            _principal(envelope.request_principal),
+            context.listener_name,
+            is_forwarded=True,
+        )
+    except KafkaError as error:
+        return EnvelopeResponse(error_code=error.code)
+    version = forwarded.api_version
+    try:
+        response = await handle(broker, request, forwarded)
+    except KafkaError as error:
+        if error.code is ErrorCode.NOT_CONTROLLER:
+            return EnvelopeResponse(error_code=error.code)
+        response = api_table.answer_error(request, error, version)
+    body = response if isinstance(response, bytes) else response.encode(version)
+    told = ResponseHeader(correlation_id=header.correlation_id)
+    return EnvelopeResponse(response_data=told.encode(api_keys.response_header_version(key, version)) + body)
+
+
+def _open(envelope: EnvelopeRequest) -> tuple[ApiKey, RequestHeader, Message]:
+    """Decode the request in an envelope, from a copy of its bytes, as the originals may be overwritten."""
+    data = bytes(envelope.request_data)
+    try:
+        key = ApiKey(int.from_bytes(data[0:2], "big"))
+        version = int.from_bytes(data[2:4], "big")
+        lowest, highest = api_table.versions(api_table.modules()[key])
+        if not lowest <= version <= highest:
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+        header, position = RequestHeader.decode(api_keys.request_header_version(key, version), data)
+        request, _ = api_keys.request_class(key).decode(version, data, position)
+    except (MalformedMessage, UnsupportedVersion, ValueError, KeyError) as error:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_VERSION, f"the envelope has no valid request: {error}"
+        ) from None
+    return key, header, request
+
+
+def _address(packed: bytes | memoryview) -> str:
+    try:
+        return str(ipaddress.ip_address(bytes(packed)))
+    except ValueError:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"a client's address of {len(packed)} bytes, expected 4 or 16"
+        ) from None
+
+
+def _principal(data: bytes | memoryview | None) -> str:
+    try:
+        raw = bytes(data or b"")
+        principal, _ = DefaultPrincipalData.decode(int.from_bytes(raw[:2], "big"), raw, 2)
+    except (MalformedMessage, UnsupportedVersion) as error:
+        raise KafkaError(ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE, str(error)) from None
+    return f"{principal.type}:{principal.name}"

@@ -1,0 +1,170 @@
+"""Prometheus metrics, served on `penstock.metrics.port` if that is set.
+
+The hot path counts in plain integers, each where its work is done. A scrape reads them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from penstock.broker.metrics.cleaner_metrics import cleaner_metrics
+from penstock.broker.metrics.cluster_metrics import Elections, cluster_metrics
+from penstock.broker.metrics.group_metrics import group_metrics
+from penstock.broker.metrics.transaction_metrics import transaction_metrics
+
+if TYPE_CHECKING:
+    from penstock.broker.node import Broker
+
+log = logging.getLogger(__name__)
+
+
+class BrokerCollector(Collector):
+    """The collector that reads the counters of one node at each scrape."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._elections = Elections(broker.metadata, broker.quorum)
+
+    def collect(self) -> Iterable[Metric]:
+        yield from self._requests()
+        yield from self._connections()
+        yield from self._log()
+        yield from self._loop()
+        yield from group_metrics(self._broker.groups)
+        yield from cleaner_metrics(self._broker.logs.cleaner, self._broker.clock_ms())
+        yield from transaction_metrics(self._broker.transactions)
+        yield from cluster_metrics(self._broker, self._elections)
+
+    def _requests(self) -> Iterable[Metric]:
+        requests = CounterMetricFamily("penstock_requests", "Requests handled.", labels=["api"])
+        size = CounterMetricFamily("penstock_request_bytes", "Bytes of requests.", labels=["api"])
+        errors = CounterMetricFamily(
+            "penstock_request_failures", "Requests that ended in an unexpected error.", labels=["api"]
+        )
+        seconds = CounterMetricFamily(
+            "penstock_request_handler_seconds", "Time in handlers on the event loop.", labels=["api"]
+        )
+        phases = CounterMetricFamily(
+            "penstock_request_phase_seconds",
+            "Time of requests by phase: queue, local (handler), remote (wait for others), send (to client).",
+            labels=["api", "phase"],
+        )
+        for key, stats in list(self._broker.dispatcher.stats.items()):
+            label = [key.name.lower()]
+            requests.add_metric(label, stats.requests)
+            size.add_metric(label, stats.request_bytes)
+            errors.add_metric(label, stats.errors)
+            seconds.add_metric(label, stats.handler_ns / 1e9)
+            for phase, spent_ns in (
+                ("queue", stats.queue_ns),
+                ("local", stats.handler_ns),
+                ("remote", stats.remote_ns),
+                ("send", stats.send_ns),
+            ):
+                phases.add_metric([*label, phase], spent_ns / 1e9)
+        return [requests, size, errors, seconds, phases]
+
+    def _connections(self) -> Iterable[Metric]:
+        server, stats = self._broker.server, self._broker.server.stats
+        return [
+            GaugeMetricFamily("penstock_connections", "Open connections.", len(server.connections)),
+            CounterMetricFamily("penstock_connections_accepted", "Connections accepted.", stats.accepted),
+            CounterMetricFamily(
+                "penstock_connections_refused", "Connections refused because of a limit.", stats.refused
+            ),
+            CounterMetricFamily(
+                "penstock_connections_idle_closed", "Connections closed as idle.", stats.idle_closed
+            ),
+            CounterMetricFamily(
+                "penstock_hostile_frames", "Connections closed for invalid frames.", stats.hostile_frames
+            ),
+            GaugeMetricFamily(
+                "penstock_request_memory_reserved_bytes",
+                "Bytes reserved for requests that are still arriving.",
+                server.request_memory.reserved_bytes,
+            ),
+        ]
+
+    def _log(self) -> Iterable[Metric]:
+        replicas = list(self._broker.replicas)
+        appended = CounterMetricFamily("penstock_appended_bytes", "Bytes appended.", labels=["topic"])
+        end_offset = GaugeMetricFamily(
+            "penstock_log_end_offset", "Log end offset.", labels=["topic", "partition"]
+        )
+        size = GaugeMetricFamily(
+            "penstock_log_size_bytes", "Bytes of the log on disk.", labels=["topic", "partition"]
+        )
+        by_topic: dict[str, int] = {}
+        for replica in replicas:
+            labels = [replica.topic, str(replica.partition)]
+            end_offset.add_metric(labels, replica.log.log_end_offset)
+            size.add_metric(labels, replica.log.size_bytes)
+            by_topic[replica.topic] = by_topic.get(replica.topic, 0) + replica.appended_bytes
+        for topic, appended_bytes in by_topic.items():
+            appended.add_metric([topic], appended_bytes)
+        return [
+            GaugeMetricFamily("penstock_replicas", "Replicas on this node.", len(replicas)),
+            GaugeMetricFamily(
+                "penstock_log_directories_offline",
+                "Log directories out of service.",
+                len(self._broker.logs.offline),
+            ),
+            GaugeMetricFamily(
+                "penstock_replicas_failed", "Replicas that are offline.", len(self._broker.replicas.failed)
+            ),
+            appended,
+            end_offset,
+            size,
+        ]
+
+    def _loop(self) -> Iterable[Metric]:
+        lag, purgatory, cold = self._broker.loop_lag, self._broker.purgatory, self._broker.cold_reads
+        return [
+            GaugeMetricFamily("penstock_loop_lag_seconds", "Delay of the last timer.", lag.last_ms / 1000),
+            GaugeMetricFamily(
+                "penstock_loop_lag_max_seconds", "The longest turn of the event loop.", lag.max_ms / 1000
+            ),
+            CounterMetricFamily(
+                "penstock_loop_slow_turns", "Turns of the event loop of more than 10 ms.", lag.slow_turns
+            ),
+            CounterMetricFamily(
+                "penstock_loop_queued_turns",
+                "Slow turns that waited for a processor, and took no more than 10 ms otherwise.",
+                lag.queued_turns,
+            ),
+            CounterMetricFamily(
+                "penstock_cold_reads", "Slices of logs that a worker read from the disk.", cold.reads
+            ),
+            CounterMetricFamily(
+                "penstock_cold_read_bytes", "Bytes of logs that a worker read from the disk.", cold.read_bytes
+            ),
+            CounterMetricFamily(
+                "penstock_damaged_reads", "Reads refused because the data on disk was damaged.", cold.damaged
+            ),
+            GaugeMetricFamily("penstock_fetches_waiting", "Fetches that wait for data.", purgatory.waiting),
+            GaugeMetricFamily(
+                "penstock_fetch_sessions", "Open fetch sessions.", len(self._broker.fetch_sessions)
+            ),
+        ]
+
+
+class MetricsServer:
+    """The HTTP endpoint for Prometheus, with its own thread."""
+
+    def __init__(self, broker: Broker, host: str, port: int) -> None:
+        registry = CollectorRegistry()
+        registry.register(BrokerCollector(broker))
+        self._server, self._thread = start_http_server(port, host, registry)
+        self.port = int(self._server.server_port)
+        log.info("metrics served address=%s:%d", host, self.port)
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()

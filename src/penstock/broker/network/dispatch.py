@@ -1,0 +1,483 @@
+"""Decode frames, call handlers and encode responses for one kind of listener, and count per API.
+
+`api_table` maps APIs to handlers. A handler returns a response message or its bytes, None for no response, or
+a later response: an awaitable or a `Promise`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import struct
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, cast
+
+from penstock.broker import api_table
+from penstock.broker.api_table import Handler, ListenerType
+from penstock.broker.network.connection import CloseConnection, Connection, HostileFrame, PendingReply, Reply
+from penstock.broker.network.context import RequestContext
+from penstock.broker.network.outbox import Part
+from penstock.broker.network.turns import in_turns
+from penstock.protocol import api_keys
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.codec import MalformedMessage, Message
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.messages import ApiVersionsResponse
+
+if TYPE_CHECKING:
+    from penstock.broker.node import Broker
+
+log = logging.getLogger(__name__)
+
+PLAIN_REQUEST_BYTES_MAX = 1024 * 1024
+"""The limit for requests that contain neither records nor a group's own bytes. Kafka allows 100 MB, which
+would be millions of elements to decode, check and answer one by one while the event loop stands still."""
+
+REQUEST_BYTES_MAX = {
+    ApiKey.PRODUCE: sys.maxsize,
+    ApiKey.JOIN_GROUP: sys.maxsize,
+    ApiKey.SYNC_GROUP: sys.maxsize,
+    ApiKey.ENVELOPE: PLAIN_REQUEST_BYTES_MAX + 64 * 1024,
+}
+"""Exceptions: a group's bytes are opaque, and an envelope holds a request that was already accepted."""
+
+LONG_NS = 1_000_000
+"""A request that holds the loop for longer is named in the report of a long turn."""
+
+LONG_REQUEST_BYTES = 16 * 1024
+"""Larger requests are decoded over several turns of the loop; responses of asynchronous handlers are encoded
+so too. Produce is exempt, because its bytes are batches."""
+
+HEADER_TAGS_MAX = 64
+"""Kafka has defined no header tags so far."""
+
+_request_header = struct.Struct(">hhih").unpack_from
+_response_v0 = struct.Struct(">ii").pack
+_response_v1 = struct.Struct(">iiB").pack
+_now_ns = time.perf_counter_ns
+
+
+Kept = Message | bytes | BaseException | None
+"""A response, its bytes without the header, an exception instead of one, or None if there is none."""
+
+
+class Promise:
+    """A response that a handler gives later, while later requests on the connection may proceed.
+
+    It is for requests whose effects have happened when the handler returns. A handler that is still working
+    returns an awaitable instead.
+    """
+
+    __slots__ = ("_completed", "_deliver", "_response", "on_abandon")
+
+    def __init__(self, on_abandon: Callable[[], None] | None = None) -> None:
+        self.on_abandon = on_abandon
+        """Called when the response is not needed any more."""
+        self._deliver: Callable[[Kept], None] | None = None
+        self._response: Kept = None
+        self._completed = False
+
+    def complete(self, response: Message | bytes | None) -> None:
+        self._keep(response)
+
+    def fail(self, error: BaseException) -> None:
+        """Close the connection, because there is no correct answer."""
+        self._keep(error)
+
+    def _keep(self, response: Kept) -> None:
+        assert not self._completed, "a promise is kept once"
+        self._completed = True
+        if self._deliver is not None:
+            self._deliver(response)
+        else:
+            self._response = response
+
+    def deliver_to(self, deliver: Callable[[Kept], None]) -> None:
+        self._deliver = deliver
+        if self._completed:
+            deliver(self._response)
+
+
+class ApiStats:
+    """Counters of one API, as plain integers.
+
+    As in Apache Kafka, a request's time has four parts: in the queue until its handler starts, in the
+    handler, waiting for others (a long poll, replicas, the controller), and until the socket has accepted the
+    last byte of the response.
+    """
+
+    __slots__ = ("errors", "handler_ns", "queue_ns", "remote_ns", "request_bytes", "requests", "send_ns")
+
+    def __init__(self) -> None:
+        self.requests = 0
+        self.request_bytes = 0
+        self.queue_ns = 0
+        self.handler_ns = 0
+        self.remote_ns = 0
+        self.send_ns = 0
+        self.errors = 0
+
+
+class Served:
+    """One API in one version, with everything that the hot path would otherwise look up."""
+
+    __slots__ = (
+        "api_key",
+        "decode",
+        "decode_in_steps",
+        "flexible_request",
+        "flexible_response",
+        "handle",
+        "has_records",
+        "long_request_bytes",
+        "request_bytes_max",
+        "response_class",
+        "stats",
+        "version",
+    )
+
+    def __init__(self, api_key: ApiKey, version: int, handle: Handler, stats: ApiStats) -> None:
+        self.api_key = api_key
+        self.version = version
+        self.handle = handle
+        self.stats = stats
+        request_class = api_keys.request_class(api_key)
+        self.decode = request_class.decode
+        self.decode_in_steps = request_class.decode_in_steps
+        self.long_request_bytes = sys.maxsize if api_key is ApiKey.PRODUCE else LONG_REQUEST_BYTES
+        self.response_class = api_keys.response_class(api_key)
+        self.flexible_request = api_keys.request_header_version(api_key, version) >= 2
+        self.flexible_response = api_keys.response_header_version(api_key, version) >= 1
+        self.has_records = api_key is ApiKey.FETCH
+        self.request_bytes_max = REQUEST_BYTES_MAX.get(api_key, PLAIN_REQUEST_BYTES_MAX)
+
+
+class Dispatcher:
+    """The dispatcher of one kind of listener. It decodes requests, calls handlers and encodes responses."""
+
+    def __init__(self, broker: Broker, listener: ListenerType) -> None:
+        self._broker = broker
+        self._handlers = api_table.handlers(listener)
+        self._served: dict[tuple[int, int], Served] = {}
+        self._tasks: set[asyncio.Future[object]] = set()
+        self.stats: dict[ApiKey, ApiStats] = {key: ApiStats() for key in self._handlers}
+        modules = api_table.modules()
+        self.advertised: dict[ApiKey, tuple[int, int]] = {
+            key: api_table.advertised_versions(modules[key]) for key in self._handlers
+        }
+        """The lowest and highest version of each served API, for ApiVersions."""
+
+    def handle_request(self, connection: Connection, frame: memoryview) -> Reply:
+        """Reply to one frame.
+
+        The frame's bytes are reused after the return, or for Produce once it is answered.
+
+        Raises HostileFrame if no sensible answer is possible; the connection must be closed.
+        """
+        try:
+            api_key, api_version, correlation_id, client_id_bytes = _request_header(frame)
+        except struct.error:
+            raise HostileFrame("too short for a request header") from None
+        served = self._served.get((api_key, api_version)) or self._serve(api_key, api_version)
+        if served is None:
+            return self._refuse_version(api_key, api_version, correlation_id)
+        if len(frame) > served.request_bytes_max:
+            raise HostileFrame(
+                f"{served.api_key.name} of {len(frame)} bytes, "
+                f"at most {served.request_bytes_max} are accepted"
+            )
+        started_ns = _now_ns()
+        body = 10
+        if client_id_bytes > 0:
+            body += client_id_bytes
+            if body > len(frame):
+                raise HostileFrame("client id ends beyond the frame")
+            raw = frame[10:body]
+            if raw != connection.client_id_raw:
+                _set_client_id(connection, raw)
+        elif connection.client_id_raw:
+            _set_client_id(connection, b"")
+        try:
+            if served.flexible_request:
+                body = body + 1 if frame[body] == 0 else _skip_tagged_fields(frame, body)
+            if len(frame) > served.long_request_bytes:
+                decoded = in_turns(served.decode_in_steps(api_version, frame, body))
+                if isinstance(decoded, Awaitable):
+                    return self._handle_later(served, correlation_id, connection, len(frame), decoded)
+                request, _ = decoded
+            else:
+                request, _ = served.decode(api_version, frame, body)
+        except (MalformedMessage, IndexError) as error:
+            raise HostileFrame(f"{served.api_key.name} v{api_version}: {error}") from None
+        context = connection.contexts.get(api_version) or _context(connection, api_version)
+        stats = served.stats
+        stats.requests += 1
+        stats.request_bytes += len(frame)
+        try:
+            response = served.handle(self._broker, request, context)
+        except CloseConnection:
+            raise
+        except Exception as error:
+            return self._failed(served, correlation_id, error)
+        stats.queue_ns += started_ns - connection.received_ns
+        connection.answered_ns = ended_ns = _now_ns()
+        connection.answering = stats
+        took_ns = ended_ns - started_ns
+        stats.handler_ns += took_ns
+        if took_ns > LONG_NS:
+            self._broker.loop_lag.took(served.api_key.name, took_ns)
+        if type(response) is bytes:
+            return frame_reply(served, correlation_id, response)
+        if response is None:
+            return None
+        if isinstance(response, served.response_class):
+            return encode_reply(served, correlation_id, response)
+        return self._reply_later(served, correlation_id, response, connection)
+
+    def _handle_later(
+        self,
+        served: Served,
+        correlation_id: int,
+        connection: Connection,
+        frame_bytes: int,
+        decoded: Awaitable[tuple[Message, int]],
+    ) -> PendingReply:
+        """Call the handler once the request is decoded, which needs nothing of its frame any more."""
+        context = connection.contexts.get(served.version) or _context(connection, served.version)
+
+        async def handle() -> object:
+            try:
+                request, _ = await decoded
+            except MalformedMessage as error:
+                self._broker.server.stats.hostile_frames += 1
+                raise HostileFrame(f"{served.api_key.name} v{served.version}: {error}") from None
+            stats = served.stats
+            stats.requests += 1
+            stats.request_bytes += frame_bytes
+            started_ns = _now_ns()
+            response = served.handle(self._broker, request, context)
+            stats.handler_ns += _now_ns() - started_ns
+            if isinstance(response, Promise):
+                return await _kept(response, pending)
+            return await response if isinstance(response, Awaitable) else response
+
+        pending = self._reply_later(served, correlation_id, handle(), connection)
+        return pending
+
+    async def abandon_requests(self) -> None:
+        """Cancel all handlers that are still working, and return when none runs any more."""
+        abandoned = list(self._tasks)
+        for task in abandoned:
+            task.cancel()
+        await asyncio.gather(*abandoned, return_exceptions=True)
+
+    def _serve(self, api_key: int, version: int) -> Served | None:
+        """Create the entry for an API version that is seen for the first time."""
+        try:
+            key = ApiKey(api_key)
+        except ValueError:
+            return None
+        handler = self._handlers.get(key)
+        if handler is None:
+            return None
+        lowest, highest = api_table.versions(api_table.modules()[key])
+        if not lowest <= version <= highest:
+            return None
+        handle = self._broker.group_commit.acknowledging(key, handler)
+        served = Served(key, version, handle, self.stats[key])
+        self._served[api_key, version] = served
+        return served
+
+    def _refuse_version(self, api_key: int, api_version: int, correlation_id: int) -> Reply:
+        """Answer a too new ApiVersions in version 0 (KIP-511); for any other API, close the connection."""
+        if api_key != ApiKey.API_VERSIONS:
+            raise HostileFrame(f"api key {api_key} version {api_version} is not served")
+        lowest, highest = api_keys.api_range(ApiKey.API_VERSIONS)
+        response = ApiVersionsResponse(
+            error_code=ErrorCode.UNSUPPORTED_VERSION,
+            api_keys=[
+                ApiVersionsResponse.ApiVersion(
+                    api_key=ApiKey.API_VERSIONS, min_version=lowest, max_version=highest
+                )
+            ],
+        )
+        body = response.encode(0)
+        return _response_v0(4 + len(body), correlation_id) + body
+
+    def _reply_later(
+        self, served: Served, correlation_id: int, response: object, connection: Connection
+    ) -> PendingReply:
+        since_ns = _now_ns()
+        if isinstance(response, Promise):
+            pending = PendingReply(connection, in_order=True)
+            pending.on_abandon = response.on_abandon
+
+            def deliver(kept: Kept) -> None:
+                _waited(served, connection, since_ns)
+                if isinstance(kept, BaseException):
+                    connection.close(f"{served.api_key.name} failed: {kept}")
+                else:
+                    self._complete(pending, served, correlation_id, kept)
+
+            response.deliver_to(deliver)
+            return pending
+        assert isinstance(response, Awaitable), f"{served.api_key.name} returned {type(response).__name__}"
+        pending = PendingReply(connection, in_order=False, holds_frame=served.api_key is ApiKey.PRODUCE)
+        future: asyncio.Future[object] = asyncio.ensure_future(response)
+        self._tasks.add(future)
+
+        def finished(done: asyncio.Future[object]) -> None:
+            nonlocal since_ns
+            self._tasks.discard(done)
+            if done.cancelled():
+                connection.close("request cancelled")
+                return
+            since_ns = _waited(served, connection, since_ns)
+            error = done.exception()
+            try:
+                if error is None:
+                    response = self._encode_in_turns(served, done.result())
+                    if isinstance(response, asyncio.Future):
+                        self._tasks.add(response)
+                        response.add_done_callback(finished)
+                        return
+                    self._complete(pending, served, correlation_id, response)
+                    return
+                if isinstance(error, CloseConnection):
+                    raise error
+                reply = self._failed(served, correlation_id, error)
+            except CloseConnection as reason:
+                connection.close(str(reason), logging.INFO)
+                return
+            pending.complete(reply)
+
+        future.add_done_callback(finished)
+        return pending
+
+    def _encode_in_turns(self, served: Served, response: object) -> object:
+        """Encode a response to bytes, or return their future; a response with records stays as it is."""
+        if isinstance(response, Message) and not served.has_records:
+            return in_turns(response.encode_in_steps(served.version))
+        return response
+
+    def _complete(self, pending: PendingReply, served: Served, correlation_id: int, response: object) -> None:
+        if response is None:
+            pending.complete([])
+            return
+        if type(response) is bytes:
+            pending.complete([frame_reply(served, correlation_id, response)])
+            return
+        assert isinstance(response, served.response_class)
+        reply = encode_reply(served, correlation_id, response)
+        pending.complete([reply] if isinstance(reply, bytes) else reply)
+
+    def _failed(self, served: Served, correlation_id: int, error: BaseException) -> list[Part]:
+        """Log an unexpected exception and answer an error, or close if the message has no field for it."""
+        served.stats.errors += 1
+        code, message = ErrorCode.UNKNOWN_SERVER_ERROR, None
+        if isinstance(error, KafkaError):
+            code, message = error.code, error.message
+        else:
+            log.error("request failed api=%s version=%d", served.api_key.name, served.version, exc_info=error)
+        response = served.response_class()
+        if not hasattr(response, "error_code"):
+            raise CloseConnection(f"{served.api_key.name} failed: {error}")
+        response.error_code = code
+        if message is not None and hasattr(response, "error_message"):
+            response.error_message = message
+        reply = encode_reply(served, correlation_id, response)
+        return [reply] if isinstance(reply, bytes) else reply
+
+
+def _waited(served: Served, connection: Connection, since_ns: int) -> int:
+    """Record the time that a response waited for others, and return the current time."""
+    now_ns = connection.answered_ns = _now_ns()
+    stats = connection.answering = served.stats
+    stats.remote_ns += now_ns - since_ns
+    return now_ns
+
+
+def encode_reply(served: Served, correlation_id: int, response: Message) -> bytes | list[Part]:
+    """Encode the whole frame: size, response header, body; in parts if it contains slices of files."""
+    if served.has_records:
+        parts = cast("list[Part]", response.encode_parts(served.version))
+        size = sum(map(len, parts))
+        if served.flexible_response:
+            return [_response_v1(size + 5, correlation_id, 0), *parts]
+        return [_response_v0(size + 4, correlation_id), *parts]
+    return frame_reply(served, correlation_id, response.encode(served.version))
+
+
+def frame_reply(served: Served, correlation_id: int, body: bytes) -> bytes:
+    """Add size and header to a response that is already encoded."""
+    if served.flexible_response:
+        return _response_v1(len(body) + 5, correlation_id, 0) + body
+    return _response_v0(len(body) + 4, correlation_id) + body
+
+
+async def _kept(promise: Promise, pending: PendingReply) -> object:
+    """Wait for a promised response of a request that already blocks its connection."""
+    kept: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+
+    def deliver(response: Kept) -> None:
+        if kept.done():
+            return
+        if isinstance(response, BaseException):
+            kept.set_exception(CloseConnection(str(response)))
+        else:
+            kept.set_result(response)
+
+    def abandon() -> None:
+        kept.cancel()
+        if promise.on_abandon is not None:
+            promise.on_abandon()
+
+    pending.on_abandon = abandon
+    promise.deliver_to(deliver)
+    return await kept
+
+
+def _context(connection: Connection, api_version: int) -> RequestContext:
+    context = connection.contexts[api_version] = RequestContext(
+        api_version,
+        connection.client_id,
+        connection.client_host,
+        connection.principal,
+        connection.listener_name,
+    )
+    return context
+
+
+def _set_client_id(connection: Connection, raw: memoryview | bytes) -> None:
+    connection.contexts.clear()
+    connection.client_id_raw = bytes(raw)
+    connection.client_id = connection.client_id_raw.decode("utf-8", "replace")
+
+
+def _skip_tagged_fields(frame: memoryview, position: int) -> int:
+    """Skip the tagged fields at the end of a flexible header."""
+    count, position = _unsigned_varint(frame, position)
+    if count > HEADER_TAGS_MAX:
+        raise HostileFrame(f"{count} tagged fields in a request header")
+    for _ in range(count):
+        _tag, position = _unsigned_varint(frame, position)
+        size, position = _unsigned_varint(frame, position)
+        position += size
+    if position > len(frame):
+        raise IndexError("header's tagged fields end beyond the frame")
+    return position
+
+
+def _unsigned_varint(frame: memoryview, position: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = frame[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, position
+        shift += 7
+        if shift > 28:
+            raise IndexError("unsigned varint longer than five bytes")

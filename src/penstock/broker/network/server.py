@@ -1,0 +1,242 @@
+"""The listeners: they accept connections, limit their number and close idle ones."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from penstock.broker.network.buffers import BufferPool, RequestMemory
+from penstock.broker.network.connection import Connection, Reply
+from penstock.broker.network.outbox import FileRange
+from penstock.broker.network.turns import line_of
+from penstock.metadata.configs import Listener
+
+log = logging.getLogger(__name__)
+
+ACCEPTS_PER_TURN = 64
+BACKLOG = 511
+ACCEPT_PAUSE_S = 0.1
+
+NOT_SENT_YET_BYTES_MAX = 96 * 1024
+"""The limit on the bytes that the kernel accepts before it can send them.
+
+Without it, the kernel would accept megabytes and send them piece by piece as acknowledgements arrive, on the
+processor that handles those: often the client's. The limit must exceed the largest segment, 64 KiB on the
+loopback: MSG_MORE holds back anything smaller, and the connection would wait for it."""
+
+
+@dataclass(frozen=True)
+class ServerLimits:
+    """Kafka's limits on connections and requests, with Kafka's names."""
+
+    socket_request_max_bytes: int = 104857600
+    queued_max_request_bytes: int = -1
+    connections_max_idle_ms: int = 600000
+    max_connections: int = 2147483647
+    max_connections_per_ip: int = 2147483647
+    max_connections_per_ip_overrides: dict[str, int] = field(default_factory=dict)
+    socket_send_buffer_bytes: int = -1
+    socket_receive_buffer_bytes: int = -1
+    socket_listen_backlog_size: int = BACKLOG
+
+
+class ServerStats:
+    """The counters of a server, which the metrics read."""
+
+    __slots__ = ("accepted", "hostile_frames", "idle_closed", "refused")
+
+    def __init__(self) -> None:
+        self.accepted = 0
+        self.refused = 0
+        self.idle_closed = 0
+        self.hostile_frames = 0
+
+
+HandleRequest = Callable[[Connection, memoryview], Reply]
+
+
+class Server:
+    """The server accepts connections on all listeners, and owns the buffers and limits that they share.
+
+    ``handler_of`` returns the request handler for the name of a listener.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        handler_of: Callable[[str], HandleRequest],
+        limits: ServerLimits,
+        after_turn: Callable[[], None],
+        reload: Callable[[FileRange, Callable[[str | None], None]], None],
+        *,
+        bind: Callable[[Listener, ServerLimits], socket.socket] | None = None,
+        sendfile: Callable[[int, int, int, int], int] = os.sendfile,
+    ) -> None:
+        self.loop = loop
+        line = line_of(loop)
+        self.wait_in_line = line.wait
+        self.turn_deadline_ns = line.deadline_ns
+        self.after_turn = after_turn
+        self.reload = reload
+        """Have a worker read a slice into memory again, then call back with an error text or None."""
+        self.limits = limits
+        self.frame_bytes_max = limits.socket_request_max_bytes
+        self.buffers = BufferPool()
+        self.request_memory = RequestMemory(limits.queued_max_request_bytes)
+        self.connections: dict[int, Connection] = {}
+        self.stats = ServerStats()
+        self.sendfile = sendfile
+        self._bind = bind or listening_socket
+        self._handler_of = handler_of
+        self._per_ip: Counter[str] = Counter()
+        self._listening: list[tuple[socket.socket, str]] = []
+        self._open: set[str] = set()
+        """The names of the listeners that accept connections, now or once the limit allows more."""
+        self._accepting: set[socket.socket] = set()
+        self._idle_timer: asyncio.TimerHandle | None = None
+
+    def listen(self, listeners: list[Listener]) -> dict[str, tuple[str, int]]:
+        """Bind all listeners and return their real addresses by name. Connections wait until `accept`."""
+        bound: dict[str, tuple[str, int]] = {}
+        for listener in listeners:
+            sock = self._bind(listener, self.limits)
+            self._listening.append((sock, listener.name))
+            host, port = sock.getsockname()[:2]
+            bound[listener.name] = (host, port)
+        return bound
+
+    def accept(self, names: Iterable[str]) -> None:
+        """Start to accept connections on these listeners."""
+        self._open.update(names)
+        self._resume_accepting()
+        if self._idle_timer is None:
+            self._schedule_idle_check()
+
+    def close(self, names: Iterable[str] | None = None) -> None:
+        """Stop listening, and close every connection after a last attempt to send complete responses.
+
+        ``names`` restricts this to some listeners; the others and their shared parts stay open.
+        """
+        closing = {name for _sock, name in self._listening} if names is None else set(names)
+        self._pause_accepting()
+        self._open -= closing
+        for sock, name in self._listening:
+            if name in closing:
+                sock.close()
+        self._listening = [found for found in self._listening if found[1] not in closing]
+        for connection in list(self.connections.values()):
+            if connection.listener_name in closing:
+                connection.close("shutting down")
+        if self._listening:
+            self._resume_accepting()
+        elif self._idle_timer is not None:
+            self._idle_timer.cancel()
+
+    def connection_closed(self, connection: Connection) -> None:
+        del self.connections[connection.fd]
+        self._per_ip[connection.client_host] -= 1
+        if not self._per_ip[connection.client_host]:
+            del self._per_ip[connection.client_host]
+        if not self._accepting:
+            self._resume_accepting()
+
+    def _resume_accepting(self) -> None:
+        for sock, name in self._listening:
+            if name in self._open and sock not in self._accepting:
+                self._accepting.add(sock)
+                self.loop.add_reader(sock.fileno(), self._on_acceptable, sock, name)
+
+    def _pause_accepting(self) -> None:
+        for sock in self._accepting:
+            self.loop.remove_reader(sock.fileno())
+        self._accepting.clear()
+
+    def _on_acceptable(self, listening: socket.socket, name: str) -> None:
+        for _ in range(ACCEPTS_PER_TURN):
+            if len(self.connections) >= self.limits.max_connections:
+                self._pause_accepting()  # more connections wait in the backlog, as in Kafka
+                return
+            try:
+                sock, peer = listening.accept()
+            except BlockingIOError:
+                return
+            except OSError as error:
+                log.error("accept failed listener=%s error=%s", name, error)
+                self._pause_accepting()  # probably out of file descriptors, until connections close
+                self.loop.call_later(ACCEPT_PAUSE_S, self._resume_accepting)
+                return
+            self._welcome(sock, (str(peer[0]), int(peer[1])), name)
+
+    def _welcome(self, sock: socket.socket, peer: tuple[str, int], listener_name: str) -> None:
+        ip = peer[0].removeprefix("::ffff:")
+        limit = self.limits.max_connections_per_ip_overrides.get(ip, self.limits.max_connections_per_ip)
+        if self._per_ip[ip] >= limit:
+            self.stats.refused += 1
+            log.info("refused connection peer=%s reason=max.connections.per.ip limit=%d", ip, limit)
+            if not self._per_ip[ip]:
+                del self._per_ip[ip]
+            sock.close()
+            return
+        try:
+            _prepare(sock, self.limits)
+        except OSError:
+            sock.close()
+            return
+        self._per_ip[ip] += 1
+        self.stats.accepted += 1
+        connection = Connection(self, sock, (ip, peer[1]), listener_name, self._handler_of(listener_name))
+        self.connections[connection.fd] = connection
+
+    def _schedule_idle_check(self) -> None:
+        idle_ms = self.limits.connections_max_idle_ms
+        if idle_ms > 0:
+            self._idle_timer = self.loop.call_later(
+                min(max(idle_ms / 4000, 0.05), 10.0), self._close_idle_connections
+            )
+
+    def _close_idle_connections(self) -> None:
+        deadline_s = self.loop.time() - self.limits.connections_max_idle_ms / 1000
+        for connection in list(self.connections.values()):
+            if connection.last_active_s < deadline_s and not connection.waits_for_reply:
+                self.stats.idle_closed += 1
+                connection.close("idle for longer than connections.max.idle.ms")
+        self._schedule_idle_check()
+
+
+def listening_socket(listener: Listener, limits: ServerLimits) -> socket.socket:
+    """Return a listening socket. Raises OSError with the address in its text."""
+    host = listener.host or "0.0.0.0"
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        if family == socket.AF_INET and not host.replace(".", "").isdigit():
+            family, _, _, _, address = socket.getaddrinfo(host, listener.port, type=socket.SOCK_STREAM)[0]
+            host = str(address[0])
+        sock = socket.socket(family, socket.SOCK_STREAM)
+    except OSError as error:
+        raise OSError(f"cannot listen on {listener.host}:{listener.port}: {error}") from error
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if limits.socket_receive_buffer_bytes > 0:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, limits.socket_receive_buffer_bytes)
+        sock.bind((host, listener.port))
+        sock.listen(limits.socket_listen_backlog_size)
+        sock.setblocking(False)
+    except OSError as error:
+        sock.close()
+        raise OSError(f"cannot listen on {listener.host}:{listener.port}: {error.strerror}") from error
+    return sock
+
+
+def _prepare(sock: socket.socket, limits: ServerLimits) -> None:
+    sock.setblocking(False)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    if hasattr(socket, "TCP_NOTSENT_LOWAT"):
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, NOT_SENT_YET_BYTES_MAX)
+    if limits.socket_send_buffer_bytes > 0:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, limits.socket_send_buffer_bytes)

@@ -1,0 +1,300 @@
+"""One Fetch request: read its partitions, wait if needed, and answer.
+
+Partitions are read at once, up to the committed end, and again if the request had to wait. Data that the loop
+cannot read without waiting for the disk is left to a worker (`cold_reads`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.broker.network.dispatch import Promise
+from penstock.broker.partitions.leader_hints import LeaderHints
+from penstock.broker.partitions.purgatory import DelayedFetch, WaitList
+from penstock.broker.reading.cold_reads import ColdRead
+from penstock.broker.reading.fetch_session import FetchPlan, FetchTarget, TopicKey
+from penstock.broker.reading.nearest_replica import nearest_replica
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.messages import FetchRequest, FetchResponse
+from penstock.storage.segment_file import FileSlice
+
+if TYPE_CHECKING:
+    from penstock.broker.network.context import RequestContext
+    from penstock.broker.node import Broker
+    from penstock.broker.partitions.replica import Replica
+    from penstock.storage.transaction_index import AbortedTransaction
+
+READ_COMMITTED = 1
+NEAREST_SINCE_VERSION = 11
+LEADER_HINTS_SINCE_VERSION = 12
+ENDPOINTS_SINCE_VERSION = 16
+NO_RECORDS = b""
+HINTED_ERRORS = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
+
+TopicResponse = FetchResponse.FetchableTopicResponse
+PartitionData = FetchResponse.PartitionData
+Results = list[tuple[FetchTarget, PartitionData]]
+
+
+class ConsumerFetch:
+    """A consumer's Fetch, which is read at once, and again if it had to wait."""
+
+    __slots__ = (
+        "_broker",
+        "_context",
+        "_find",
+        "_max_bytes",
+        "_min_bytes",
+        "_now_s",
+        "_plan",
+        "_rack",
+        "_read_committed",
+        "_replicas",
+        "cold",
+    )
+
+    def __init__(
+        self, broker: Broker, request: FetchRequest, context: RequestContext, plan: FetchPlan
+    ) -> None:
+        self._broker = broker
+        self._context = context
+        self._plan = plan
+        self._max_bytes = min(request.max_bytes, broker.fetch_max_bytes)
+        self._min_bytes = min(request.min_bytes, self._max_bytes)
+        self._read_committed = request.isolation_level == READ_COMMITTED
+        replicas = broker.replicas
+        self._find = replicas.readable if context.api_version >= NEAREST_SINCE_VERSION else replicas.leader
+        self._rack = request.rack_id if broker.replication.sends_to_nearest else ""
+        self._replicas: list[Replica] = []
+        self._now_s = 0.0
+        self.cold: list[ColdRead] = []
+        """The reads that the last `read` left to a worker."""
+
+    def read(self) -> tuple[Results, int]:
+        """Read each partition; return the results and the number of missing bytes.
+
+        The number is 0 or less if the request must be answered now, for example because of an error.
+        """
+        left_bytes = self._max_bytes
+        found_bytes = 0
+        readable_bytes = 0
+        urgent = False
+        results: Results = []
+        self._replicas = []
+        self._now_s = self._broker.loop.time()
+        cold = self.cold = []
+        for target in self._plan.targets:
+            try:
+                replica = self._find(target.topic, target.partition, target.current_leader_epoch)
+                data = self._read_partition(len(results), replica, target, left_bytes, found_bytes == 0)
+            except KafkaError as error:
+                data = _refusal(target, error.code)
+                urgent = True
+            else:
+                self._replicas.append(replica)
+                if data.diverging_epoch.end_offset >= 0 or data.preferred_read_replica >= 0:
+                    urgent = True
+                size_bytes = len(data.records or NO_RECORDS)
+                if cold and cold[-1].place == len(results) and cold[-1].found is None:
+                    size_bytes = cold[-1].size_bytes_max
+                    urgent = True
+                found_bytes += size_bytes
+                readable_bytes += size_bytes
+                if isinstance(data.records, FileSlice):
+                    if data.records.is_old:
+                        urgent = True
+                    elif data.records.is_cut:
+                        # Count the requested size although a whole batch ends below it: waiting would add
+                        # nothing.
+                        readable_bytes += max(0, min(target.max_bytes, left_bytes) - size_bytes)
+                left_bytes -= size_bytes
+            results.append((target, data))
+        return results, 0 if urgent else self._min_bytes - readable_bytes
+
+    def _read_partition(
+        self, place: int, replica: Replica, target: FetchTarget, left_bytes: int, may_exceed: bool
+    ) -> PartitionData:
+        """Read the partition at index `place`. Raises KafkaError, OFFSET_OUT_OF_RANGE among others."""
+        log = replica.log
+        high_watermark = replica.high_watermark
+        stable = replica.last_stable_offset
+        data = PartitionData(
+            partition_index=target.partition,
+            high_watermark=high_watermark,
+            last_stable_offset=stable,
+            log_start_offset=log.log_start_offset,
+            aborted_transactions=[] if self._read_committed else None,
+            records=NO_RECORDS,
+        )
+        offset = target.fetch_offset
+        if target.last_fetched_epoch >= 0 and _diverges(replica, target, data):
+            if offset < log.log_start_offset:
+                raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
+            return data
+        if self._rack and (nearest := self._nearest(replica, offset)) is not None:
+            data.preferred_read_replica = nearest
+            return data
+        end_offset = self._end_of(replica, stable if self._read_committed else high_watermark)
+        limit_bytes = min(target.max_bytes, left_bytes)
+        if log.log_start_offset <= offset < end_offset:
+            if limit_bytes > 0 or may_exceed:
+                try:
+                    found = log.read(
+                        offset, limit_bytes, min_one_batch=may_exceed, up_to_offset=end_offset, wait=False
+                    )
+                    is_ready = found is None or found.is_ready(self._now_s)
+                except BlockingIOError:
+                    found, is_ready = None, False
+                if found is not None:
+                    data.records = found
+                if not is_ready:
+                    read = ColdRead(
+                        place,
+                        log,
+                        offset,
+                        limit_bytes=limit_bytes,
+                        min_one_batch=may_exceed,
+                        up_to_offset=end_offset,
+                        read_committed=self._read_committed,
+                        found=found,
+                    )
+                    self.cold.append(read)
+                elif found is not None and self._read_committed:
+                    data.aborted_transactions = _aborted(log.aborted_transactions(offset, end_offset, found))
+        elif offset < log.log_start_offset or offset > log.log_end_offset:
+            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
+        return data
+
+    def _nearest(self, replica: Replica, offset: int) -> int | None:
+        """Choose the replica in the consumer's own rack to read from, if it is not this node (KIP-392)."""
+        leading = None if replica.replicated is None else replica.replicated.leading
+        if leading is None:
+            return None
+        brokers = self._broker.replication.brokers
+        own_rack = brokers.rack_of(self._broker.node_id)
+        return nearest_replica(leading, self._rack, own_rack, brokers.rack_of, offset)
+
+    def keep_untold(self, results: Results) -> None:
+        """Note that these results are not sent, because the request will wait."""
+
+    def _end_of(self, replica: Replica, committed: int) -> int:
+        """The offset up to which this client reads."""
+        return committed
+
+    def _wait_lists(self) -> list[WaitList]:
+        """The wait lists that report new data to read."""
+        if self._read_committed:
+            return [replica.stable_waiters for replica in self._replicas]
+        return [replica.waiters for replica in self._replicas]
+
+    def wait(self, missing_bytes: int, max_wait_ms: int) -> Promise:
+        promise = Promise()
+        delayed = DelayedFetch(
+            self._broker.purgatory,
+            self._wait_lists(),
+            missing_bytes,
+            max_wait_ms,
+            lambda: self._answer(promise),
+        )
+        promise.on_abandon = delayed.cancel
+        return promise
+
+    def _answer(self, promise: Promise) -> None:
+        """Answer with the data that is available at the end of the wait."""
+        results, _ = self.read()
+        if self.cold:
+            self.read_cold(results, promise)
+        else:
+            promise.complete(self.respond(results))
+
+    def read_cold(self, results: Results, promise: Promise | None = None) -> Promise:
+        """Have a worker read and check the data that the loop could not, then answer."""
+        promise = promise or Promise()
+        cold = self.cold
+
+        def done() -> None:
+            for read in cold:
+                target, data = results[read.place]
+                if read.error is not None:
+                    results[read.place] = (target, _refusal(target, read.error.code))
+                    continue
+                data.records = read.found or NO_RECORDS
+                if self._read_committed:
+                    data.aborted_transactions = _aborted(read.aborted)
+            promise.complete(self.respond(results))
+
+        self._broker.cold_reads.submit(cold, done)
+        return promise
+
+    def respond(self, results: Results) -> FetchResponse:
+        session_id, results = self._plan.finish(results)
+        response = FetchResponse(session_id=session_id, responses=_by_topic(results, self._plan.by_topic_id))
+        if any(data.error_code in HINTED_ERRORS for _, data in results):
+            self._add_leader_hints(response, results)
+        return response
+
+    def _add_leader_hints(self, response: FetchResponse, results: Results) -> None:
+        """Add each failed partition's leader and its address to the response (KIP-951)."""
+        if self._context.api_version < LEADER_HINTS_SINCE_VERSION:
+            return
+        hints = LeaderHints(self._broker, self._context.listener_name)
+        for target, data in results:
+            if data.error_code in HINTED_ERRORS:
+                leader = hints.leader_of(target.topic, target.partition)
+                data.current_leader = FetchResponse.LeaderIdAndEpoch(
+                    leader_id=leader.node_id, leader_epoch=leader.epoch
+                )
+        if self._context.api_version >= ENDPOINTS_SINCE_VERSION:
+            response.node_endpoints = [
+                FetchResponse.NodeEndpoint(
+                    node_id=node.node_id, host=node.host, port=node.port, rack=node.rack
+                )
+                for node in hints.endpoints()
+            ]
+
+
+def _diverges(replica: Replica, target: FetchTarget, data: PartitionData) -> bool:
+    """Whether the epoch of the client's last record ended earlier here (KIP-595); if so, set that end."""
+    epoch, end_offset = replica.end_offset_for_epoch(target.last_fetched_epoch)
+    if epoch < 0 or end_offset < 0:
+        raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
+    if epoch >= target.last_fetched_epoch and end_offset >= target.fetch_offset:
+        return False
+    data.diverging_epoch = FetchResponse.EpochEndOffset(epoch=epoch, end_offset=end_offset)
+    return True
+
+
+def _aborted(found: list[AbortedTransaction]) -> list[FetchResponse.AbortedTransaction]:
+    return [
+        FetchResponse.AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
+        for aborted in found
+    ]
+
+
+def _refusal(target: FetchTarget, code: ErrorCode) -> PartitionData:
+    return PartitionData(
+        partition_index=target.partition,
+        error_code=code,
+        high_watermark=-1,
+        last_stable_offset=-1,
+        log_start_offset=-1,
+        aborted_transactions=None,
+        records=NO_RECORDS,
+    )
+
+
+def _by_topic(results: Results, by_topic_id: bool) -> list[TopicResponse]:
+    """Group the partitions by topic in the order of reading; neighbors of one topic share an entry."""
+    topics: list[TopicResponse] = []
+    previous: TopicKey | None = None
+    for target, data in results:
+        topic = target.topic
+        if topic == previous:
+            topics[-1].partitions.append(data)
+            continue
+        previous = topic
+        if by_topic_id:
+            topics.append(TopicResponse(topic_id=topic, partitions=[data]))  # type: ignore[arg-type]
+        else:
+            topics.append(TopicResponse(topic=topic, partitions=[data]))  # type: ignore[arg-type]
+    return topics

@@ -1,0 +1,5 @@
+"""What a node runs on and with: its machine, the format of its storage, log levels, limits from its configs.
+
+Code enters this room if a node or the command line needs it before the node serves anything. `host` is the
+interface that a node offers to all of its parts.
+"""

@@ -1,0 +1,110 @@
+"""Requests forwarded to an active controller that is older than the broker, as in a rolling upgrade."""
+
+import asyncio
+import struct
+from pathlib import Path
+
+import pytest
+from test_peers import channel_to, server
+
+from in_process import running_node
+from penstock.broker.api import api_versions
+from penstock.broker.control.forwarding import Forwarding
+from penstock.broker.network.connection import CloseConnection
+from penstock.broker.network.context import RequestContext
+from penstock.broker.peers import ControllerAddress
+from penstock.protocol import api_keys
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.messages import (
+    ApiVersionsRequest,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DeleteTopicsRequest,
+    EnvelopeRequest,
+    EnvelopeResponse,
+    RequestHeader,
+    ResponseHeader,
+)
+
+OLD = {ApiKey.API_VERSIONS: (0, 0), ApiKey.ENVELOPE: (0, 0), ApiKey.CREATE_TOPICS: (2, 5)}
+"""The API versions that the controller of these tests serves."""
+CONTEXT = RequestContext(6, "test", "127.0.0.1", "User:a", "PLAINTEXT")
+
+
+class OldController:
+    """Answers CreateTopics in its own versions, and reports an unsupported one."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[ApiKey, int]] = []
+
+    async def serve(self, _key: int, correlation_id: int, frame: bytes) -> bytes:
+        _, position = RequestHeader.decode(api_keys.request_header_version(ApiKey.ENVELOPE, 0), frame)
+        envelope, _ = EnvelopeRequest.decode(0, frame, position)
+        header = ResponseHeader(correlation_id=correlation_id)
+        opened = self._open(bytes(envelope.request_data))
+        return header.encode(api_keys.response_header_version(ApiKey.ENVELOPE, 0)) + opened
+
+    def _open(self, data: bytes) -> bytes:
+        key, version = ApiKey(struct.unpack_from(">h", data)[0]), struct.unpack_from(">h", data, 2)[0]
+        self.asked.append((key, version))
+        low, high = OLD.get(key, (0, -1))
+        if not low <= version <= high:
+            return EnvelopeResponse(error_code=ErrorCode.UNSUPPORTED_VERSION).encode(0)
+        result = CreateTopicsResponse.CreatableTopicResult(name="t")
+        body = CreateTopicsResponse(topics=[result]).encode(version)
+        header = ResponseHeader().encode(api_keys.response_header_version(key, version))
+        return EnvelopeResponse(response_data=header + body).encode(0)
+
+
+def test_a_broker_serves_of_what_it_forwards_what_an_old_controller_knows(tmp_path: Path) -> None:
+    create = CreateTopicsRequest(topics=[CreateTopicsRequest.CreatableTopic(name="t")])
+
+    async def scenario() -> None:
+        async with server(OldController().serve, OLD) as port, running_node(tmp_path) as broker:
+            leader: list[ControllerAddress | None] = [None]
+            channel = channel_to(lambda: leader[0])
+            broker.forwarding = Forwarding(broker, channel)
+
+            def versions() -> dict[ApiKey, tuple[int, int]]:
+                request = ApiVersionsRequest(client_software_name="a", client_software_version="1")
+                response = api_versions.handle(broker, request, CONTEXT._replace(api_version=4))
+                return {ApiKey(api.api_key): (api.min_version, api.max_version) for api in response.api_keys}
+
+            own = versions()
+            assert own == dict(broker.dispatcher.advertised), "its own while it knows no controller"
+            leader[0] = ControllerAddress(9, "127.0.0.1", port)
+            channel.leader_changed()
+            with pytest.raises(CloseConnection, match="CreateTopicsRequest"):
+                await broker.forwarding.forward(create, CONTEXT)
+            now = versions()
+            assert now[ApiKey.CREATE_TOPICS] == (2, 5)
+            assert ApiKey.DELETE_TOPICS not in now
+            assert now[ApiKey.METADATA] == own[ApiKey.METADATA], "it answers that itself"
+            await broker.forwarding.forward(create, CONTEXT._replace(api_version=5))
+            leader[0] = None
+            channel.leader_changed()
+            assert versions() == own
+            channel.close()
+
+    asyncio.run(asyncio.wait_for(scenario(), 30))
+
+
+def test_a_brokers_own_requests_are_made_in_a_version_that_an_old_controller_knows(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        old = OldController()
+        async with server(old.serve, OLD) as port, running_node(tmp_path) as broker:
+            channel = channel_to(lambda: ControllerAddress(9, "127.0.0.1", port))
+            forwarding = Forwarding(broker, channel)
+            create = CreateTopicsRequest(topics=[CreateTopicsRequest.CreatableTopic(name="t")])
+            for _ in range(2):
+                response = await forwarding.ask(create, CreateTopicsResponse)
+                assert response.topics[0].name == "t"
+            newest = api_keys.api_range(ApiKey.CREATE_TOPICS)[1]
+            assert [version for _, version in old.asked] == [newest, 5, 5]
+            with pytest.raises(KafkaError) as refused:
+                await forwarding.ask(DeleteTopicsRequest(timeout_ms=1000), CreateTopicsResponse)
+            assert refused.value.code is ErrorCode.UNSUPPORTED_VERSION
+            channel.close()
+
+    asyncio.run(asyncio.wait_for(scenario(), 30))
