@@ -106,11 +106,10 @@ def release() -> str:
 
 def apis() -> str:
     """Every API of the target release, with the versions served here and there."""
-    modules = api_table.modules()
     lines = ["| key | API | served | target release | listeners |", "| ---: | --- | --- | --- | --- |"]
     for key in ApiKey:
-        module = modules.get(key)
-        served = "-" if module is None else shown_range(api_table.versions(module))
+        api = api_table.apis().get(key)
+        served = "-" if api is None else shown_range(api.versions)
         known = shown_range(api_keys.api_range(key))
         listeners = ", ".join(api_keys.api(key).listeners)
         lines.append(f"| {key.value} | {key.name} | {served} | {known} | {listeners} |")

@@ -2,6 +2,8 @@
 
 import ast
 from collections.abc import Iterator
+from functools import cache
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -42,30 +44,88 @@ FLOORS: dict[str, set[str]] = {
     },
 }
 
+# The rooms of a floor, and the rooms beside them that each may import. Modules of the floor that lie in no
+# room build the rooms and may import all.
+ROOMS: dict[str, dict[str, set[str]]] = {
+    "broker": {
+        "network": set(),
+        "peers": set(),
+        "setup": {"network", "peers"},
+        "quorum": {"network", "peers", "setup"},
+        "control": {"network", "peers", "setup", "quorum"},
+        "partitions": {"network", "peers", "setup"},
+        "following": {"peers", "partitions"},
+        "reading": {"network", "partitions", "following"},
+        "coordination": {"network", "peers", "setup", "partitions", "following", "control"},
+        "metrics": {*{"network", "quorum", "control", "partitions", "following", "reading", "coordination"}},
+        "api": {*{"network", "setup", "quorum", "control", "partitions", "reading", "coordination"}},
+    },
+}
 
-def imported_floors(path: Path) -> set[str]:
-    """The packages of ours that a module imports, wherever in the file."""
-    names: list[str] = []
-    for node in ast.walk(ast.parse(path.read_text())):
+CIRCLES = ("penstock.sql", "penstock.spark", "penstock.streams", "penstock.storage", "penstock.topology")
+"""Floors whose modules import each other in circles."""
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(SOURCE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+PATHS = {module_name(path): path for path in MODULES}
+
+
+@cache
+def imports(name: str) -> set[str]:
+    """The modules of ours that a module imports, wherever in the file and if only for types."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(PATHS[name].read_text())):
         if isinstance(node, ast.Import):
-            names += [alias.name for alias in node.names]
+            names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module is not None:
-            names += (
-                [f"{node.module}.{alias.name}" for alias in node.names]
-                if node.module == "penstock"
-                else [node.module]
-            )
-    return {name.split(".")[1] for name in names if name.startswith("penstock.")}
+            full = {f"{node.module}.{alias.name}" for alias in node.names}
+            names |= {each if each in PATHS else node.module for each in full}
+    return names & PATHS.keys()
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
-def test_imports_run_downwards(path: Path) -> None:
-    floor = path.relative_to(SOURCE).parts[0]
-    if floor.endswith(".py"):
-        return  # the __init__.py of the package
+@pytest.mark.parametrize("name", PATHS)
+def test_imports_run_downwards(name: str) -> None:
+    floor = floor_of(name)
+    if floor in ("", "__main__"):
+        return  # the package itself, and the command
     assert floor in FLOORS, f"the folder {floor} has no place among the floors"
-    above = imported_floors(path) - FLOORS[floor] - {floor}
-    assert not above, f"{path.relative_to(ROOT)} imports {sorted(above)}: not below {floor}"
+    above = {floor_of(other) for other in imports(name)} - FLOORS[floor] - {floor, ""}
+    assert not above, f"{name} imports {sorted(above)}: not below {floor}"
+
+
+def floor_of(name: str) -> str:
+    return name.partition(".")[2].split(".")[0]
+
+
+@pytest.mark.parametrize("floor", ROOMS)
+def test_rooms_of_a_floor_import_downwards(floor: str) -> None:
+    rooms = ROOMS[floor]
+    folders = {path.name for path in (SOURCE / floor).iterdir() if (path / "__init__.py").exists()}
+    assert folders == set(rooms), "every room of the floor has its place in ROOMS"
+    wrong = []
+    for name in PATHS:
+        room = room_of(name, floor)
+        if room is not None:
+            above = {room_of(other, floor) for other in imports(name)} - rooms[room] - {room, None}
+            wrong += [f"{name} imports the room {other}" for other in above]
+    assert not wrong, "\n".join(wrong)
+
+
+def room_of(name: str, floor: str) -> str | None:
+    """The room in which a module lies; None for the modules of other floors, and for those in no room."""
+    prefix = f"penstock.{floor}."
+    room = name.removeprefix(prefix).split(".")[0]
+    return room if name.startswith(prefix) and room in ROOMS[floor] else None
+
+
+def test_no_modules_import_each_other() -> None:
+    """This includes imports for types: an interface stands beside who needs it."""
+    graph = {name: imports(name) - {name} for name in PATHS if not name.startswith(CIRCLES)}
+    TopologicalSorter(graph).prepare()  # raises CycleError, which names the circle
 
 
 def test_relative_imports_are_not_used() -> None:

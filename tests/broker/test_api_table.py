@@ -35,19 +35,17 @@ def test_listeners_and_what_is_forwarded_are_kafkas(kafka_libs: Path) -> None:
 
 def test_what_only_controllers_answer_is_forwarded_by_brokers() -> None:
     forwarded = {
-        key
-        for key in api_table.handlers(ListenerType.BROKER)
-        if not hasattr(api_table.modules()[key], "handle")
+        key for key in api_table.served_by(ListenerType.BROKER) if api_table.apis()[key].broker is None
     }
     assert ApiKey.CREATE_TOPICS in forwarded
     assert forwarded <= FORWARDABLE
-    assert ApiKey.VOTE not in api_table.handlers(ListenerType.BROKER)
-    assert ApiKey.PRODUCE not in api_table.handlers(ListenerType.CONTROLLER)
+    assert ApiKey.VOTE not in api_table.served_by(ListenerType.BROKER)
+    assert ApiKey.PRODUCE not in api_table.served_by(ListenerType.CONTROLLER)
 
 
 def test_every_module_is_served_somewhere() -> None:
-    served = {key for listener in ListenerType for key in api_table.handlers(listener)}
-    assert served == set(api_table.modules())
+    served = {key for listener in ListenerType for key in api_table.served_by(listener)}
+    assert served == set(api_table.apis())
 
 
 def test_errors_are_told_for_each_thing_asked_for() -> None:
@@ -62,12 +60,12 @@ def test_errors_are_told_for_each_thing_asked_for() -> None:
     assert (updated.error_code, updated.error_message) == (error.code, "no controller")
 
 
-@pytest.mark.parametrize("key", sorted(FORWARDABLE & set(api_table.modules())), ids=lambda key: key.name)
+@pytest.mark.parametrize("key", sorted(FORWARDABLE & set(api_table.apis())), ids=lambda key: key.name)
 def test_every_forwarded_request_can_be_answered_with_an_error(key: ApiKey) -> None:
     """This holds in every version: the client waits for an answer even if the controller fails."""
     request = api_keys.request_class(key)()
     error = KafkaError(ErrorCode.REQUEST_TIMED_OUT, "no controller")
-    for version in range(api_table.versions(api_table.modules()[key])[0], api_keys.api_range(key)[1] + 1):
+    for version in range(api_table.apis()[key].versions[0], api_keys.api_range(key)[1] + 1):
         response = api_table.answer_error(request, error, version)
         assert isinstance(response, api_keys.response_class(key))
         response.encode(version)

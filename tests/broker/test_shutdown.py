@@ -9,8 +9,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from broker_wire import Wire, batch_of
-from penstock.broker.api_table import ListenerType
-from penstock.broker.network.dispatch import ApiStats, Dispatcher, Served
+from penstock.broker.network.dispatch import Dispatcher, Served, ServedApi
+from penstock.broker.network.stats import ApiStats
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.errors import ErrorCode
 from penstock.testing import Cluster
@@ -30,9 +30,10 @@ def test_requests_at_work_end_before_the_logs_close() -> None:
 
     async def stop() -> None:
         nothing: Any = None
-        dispatcher = Dispatcher(nothing, ListenerType.BROKER)
+        dispatcher = Dispatcher({}, nothing, nothing)
         connection: Any = SimpleNamespace(close=lambda *_: events.append("closed"))
-        served = Served(ApiKey.PRODUCE, PRODUCE_VERSION, nothing, ApiStats())
+        api = ServedApi(nothing, nothing, (3, 13), (0, 13))
+        served = Served(ApiKey.PRODUCE, PRODUCE_VERSION, api, ApiStats())
         dispatcher._reply_later(served, 1, append_later(), connection)
         await asyncio.sleep(0)
         await dispatcher.abandon_requests()

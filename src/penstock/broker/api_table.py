@@ -1,42 +1,31 @@
 """The table of APIs: the listeners that serve each one, and the handlers that answer it.
 
-Each module of `broker/api` is one API. It defines its `API_KEY`, its `VERSIONS` if they differ from the
-definition's stable range, and one or both of
-
-- ``handle(broker, request, context)``: the broker's handler;
-- ``handle_as_controller(broker, request, context)``: the active controller's handler. It raises KafkaError
-  NOT_CONTROLLER if the active controller is not on this node (any more), and never answers that itself.
-
-If a broker's listener serves an API that only the controller can answer, the request is forwarded to it
-(KIP-590). A module that takes part in that has its own `handle`, which calls `Forwarding.forward`.
-
-``answer_error(request, error, api_version)`` converts a KafkaError to a response; messages with an error code
-at the top level need none. As in Kafka, an API's definition decides which listeners serve it.
-`ADVERTISED_VERSIONS` may list more versions than are served (Produce requires that, KAFKA-18659).
+Each module of `broker/api` is one API, and its `API` is its entry in the table (`api_entry`). As in Kafka,
+an API's definition decides which listeners serve it. If a broker's listener serves an API that only the
+controller can answer, the request is forwarded to the controller (KIP-590).
 """
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Awaitable, Callable
 from enum import Enum
 from functools import cache
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from penstock.broker import api as api_package
+from penstock.broker.api_entry import Api, Handled, NodeParts, Versions
+from penstock.broker.network.dispatch import ServedApi
 from penstock.protocol import api_keys
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.codec import Message
 from penstock.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
+    from penstock.broker.control.controller_apis import AnswerAsController
+    from penstock.broker.control.forwarding import Forwarding
+    from penstock.broker.network.answers import Handler
     from penstock.broker.network.context import RequestContext
-    from penstock.broker.node import Broker
-
-Handler = Callable[["Broker", Any, "RequestContext"], object]
-ControllerHandler = Callable[["Broker", Any, "RequestContext"], Awaitable[Message | bytes]]
 
 
 class ListenerType(Enum):
@@ -47,63 +36,77 @@ class ListenerType(Enum):
 
 
 @cache
-def modules() -> dict[ApiKey, ModuleType]:
-    """All modules of `broker/api` by the API they serve."""
-    found: dict[ApiKey, ModuleType] = {}
+def apis() -> dict[ApiKey, Api[Any]]:
+    """The entries of all modules of `broker/api`, by key."""
+    found: dict[ApiKey, Api[Any]] = {}
     for info in pkgutil.iter_modules(api_package.__path__):
-        module = importlib.import_module(f"{api_package.__name__}.{info.name}")
-        key = getattr(module, "API_KEY", None)
-        if isinstance(key, ApiKey):
-            found[key] = module
+        api = getattr(importlib.import_module(f"{api_package.__name__}.{info.name}"), "API", None)
+        if isinstance(api, Api):
+            found[api.key] = api
     return dict(sorted(found.items()))
 
 
-def versions(module: ModuleType) -> tuple[int, int]:
-    """The lowest and highest version that a module serves."""
-    lowest, highest = getattr(module, "VERSIONS", None) or api_keys.api_range(module.API_KEY)
-    return lowest, highest
-
-
-def advertised_versions(module: ModuleType) -> tuple[int, int]:
-    """The versions that ApiVersions lists."""
-    told: tuple[int, int] = getattr(module, "ADVERTISED_VERSIONS", None) or versions(module)
-    return told
-
-
-def handlers(listener: ListenerType) -> dict[ApiKey, Handler]:
-    """The handlers of all APIs of a listener."""
-    found: dict[ApiKey, Handler] = {}
-    for key, module in modules().items():
-        if listener.value not in api_keys.api(key).listeners:
-            continue
-        handler = _handler(module, listener)
-        if handler is not None:
-            found[key] = handler
+def served_by(listener: ListenerType) -> dict[ApiKey, Handled]:
+    """The handlers of all APIs that a listener serves."""
+    found: dict[ApiKey, Handled] = {}
+    for key, api in apis().items():
+        handled = _handled(api, listener)
+        if handled is not None and listener.value in api_keys.api(key).listeners:
+            found[key] = handled
     return found
 
 
-def _handler(module: ModuleType, listener: ListenerType) -> Handler | None:
-    as_controller: ControllerHandler | None = getattr(module, "handle_as_controller", None)
-    if listener is ListenerType.CONTROLLER:
-        return as_controller and _answering_errors(as_controller)
-    handle: Handler | None = getattr(module, "handle", None)
-    return handle or (as_controller and _answering_errors(_forward))
+def _handled(api: Api[Any], listener: ListenerType) -> Handled | None:
+    if listener is ListenerType.BROKER and api.broker is not None:
+        return api.broker
+    if api.controller is None:
+        return None
+    if listener is ListenerType.BROKER:
+        return Handled(lambda node: node.forwarding, _answering_errors(_forward))
+    return Handled(api.controller.part, _answering_errors(api.controller.handle))
 
 
-def controller_handler(key: ApiKey) -> ControllerHandler | None:
-    """The active controller's handler of an API, unwrapped: it raises KafkaError."""
-    module = modules().get(key)
-    return None if module is None else getattr(module, "handle_as_controller", None)
+def bound(node: NodeParts, listener: ListenerType) -> dict[ApiKey, ServedApi]:
+    """The APIs of a listener of this node, for a dispatcher. All parts of the node must exist."""
+    return {
+        key: ServedApi(part(node), handle, apis()[key].versions, apis()[key].advertised)
+        for key, (part, handle) in served_by(listener).items()
+    }
 
 
-async def _forward(broker: Broker, request: Message, context: RequestContext) -> Message | bytes:
-    return await broker.forwarding.forward(request, context)
+class NodeControllerApis:
+    """The controller's APIs of one node: `ControllerApis` by the table."""
+
+    def __init__(self, node: NodeParts) -> None:
+        self._node = node
+
+    def handler(self, key: ApiKey) -> AnswerAsController | None:
+        handled = apis()[key].controller if key in apis() else None
+        if handled is None:
+            return None
+        part, handle = handled
+
+        async def answer(request: Message, context: RequestContext) -> Message | bytes:
+            response: Message | bytes = await handle(part(self._node), request, context)  # type: ignore[misc]
+            return response
+
+        return answer
+
+    def versions(self, key: ApiKey) -> Versions:
+        return apis()[key].versions
+
+    def answer_error(self, request: Message, error: KafkaError, api_version: int) -> Message:
+        return answer_error(request, error, api_version)
 
 
-def _answering_errors(handle: ControllerHandler) -> Handler:
-    async def answer(broker: Broker, request: Message, context: RequestContext) -> Message | bytes:
+async def _forward(forwarding: Forwarding, request: Message, context: RequestContext) -> Message | bytes:
+    return await forwarding.forward(request, context)
+
+
+def _answering_errors(handle: Handler) -> Handler:
+    async def answer(part: object, request: Message, context: RequestContext) -> object:
         try:
-            return await handle(broker, request, context)
+            return await handle(part, request, context)  # type: ignore[misc]
         except KafkaError as error:
             return answer_error(request, error, context.api_version)
 
@@ -113,10 +116,9 @@ def _answering_errors(handle: ControllerHandler) -> Handler:
 def answer_error(request: Message, error: KafkaError, api_version: int) -> Message:
     """The response with the error. Raises the error itself if the message has no field for one."""
     key = ApiKey(request.ID)
-    of_module = getattr(modules()[key], "answer_error", None)
-    if of_module is not None:
-        made: Message = of_module(request, error, api_version)
-        return made
+    of_api = apis()[key].answer_error
+    if of_api is not None:
+        return of_api(request, error, api_version)
     response = api_keys.response_class(key)()
     if not hasattr(response, "error_code"):
         raise error

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
-from penstock.broker.api_table import ListenerType
+from penstock.broker.api_table import ListenerType, NodeControllerApis, bound
 from penstock.broker.control.channels import ControllerChannels
 from penstock.broker.control.controller import Controller
 from penstock.broker.control.controller_registration import ControllerRegistration
@@ -39,12 +39,13 @@ from penstock.broker.setup.environment import Environment
 from penstock.broker.setup.node_limits import cleaner_config, peer_settings, server_limits, storage_config
 from penstock.metadata.configs import BrokerConfig, ConfigError
 from penstock.metadata.configs.support import settings_without_effect
-from penstock.metadata.image import MetadataDelta, MetadataImage, ResourceType
+from penstock.metadata.image import MetadataDelta, ResourceType
 from penstock.storage.errors import LogDirectoryError
 from penstock.storage.log_manager import LogManager
 from penstock.storage.names import TopicPartition
 
 if TYPE_CHECKING:
+    from penstock.broker.control.controller_apis import ControllerApis
     from penstock.broker.metrics.server import MetricsServer
     from penstock.storage.log import Log
 
@@ -89,8 +90,6 @@ class Broker:
         self.fetch_sessions = FetchSessionCache(
             config.get_int("max.incremental.fetch.session.cache.slots"), self.clock_ms, machine.rng
         )
-        self.dispatcher = Dispatcher(self, ListenerType.BROKER)
-        self.controller_dispatcher = Dispatcher(self, ListenerType.CONTROLLER)
         self.incarnation_id = machine.uuid().bytes
         """The id of this run of the node, with which it registers as a broker and as a controller."""
         self.server = self._new_server()
@@ -111,18 +110,19 @@ class Broker:
         self.cluster_id = self.logs.cluster_id
         self.quorum = Quorum(self)
         self.metadata = MetadataFollower(self.loop)
+        self.image = self.metadata.image
+        """The cluster's current metadata."""
         self.controller = Controller(self, self.quorum, self.metadata)
-        self.channels = ControllerChannels(self, self._active_controller)
+        self.controller_apis: ControllerApis = NodeControllerApis(self)
+        self.channels = ControllerChannels(self, self.controller_apis, self._active_controller)
         self.metadata.watch(self.channels)
-        self.forwarding = Forwarding(self, self.channels.open("forwarding"))
+        self.forwarding = Forwarding(self, self.controller_apis, self.channels.open("forwarding"))
         self.lifecycle = BrokerLifecycle(self, self.channels.open("heartbeat"))
         self._controller_registration = ControllerRegistration(self, self.channels.open("registration"))
         self._alter_partition_channel = self.channels.open("alter-partition")
         self.replication = self._new_replication()
         self.replicas = self._new_replicas()
         self._directory_assignments = self._new_directory_assignments()
-        self.groups = GroupCoordinatorRuntime(self)
-        self.transactions = TransactionCoordinatorRuntime(self)
         self.producer_ids = ProducerIds(
             partial(
                 allocate_block,
@@ -131,6 +131,11 @@ class Broker:
                 self.channels.open("producer-ids"),
             )
         )
+        self.groups = GroupCoordinatorRuntime(self)
+        self.transactions = TransactionCoordinatorRuntime(self)
+
+        self.dispatcher = self._new_dispatcher(ListenerType.BROKER)
+        self.controller_dispatcher = self._new_dispatcher(ListenerType.CONTROLLER)
 
     # Parts with many parameters
 
@@ -145,6 +150,15 @@ class Broker:
             bind=machine.bind,
             sendfile=machine.sendfile,
         )
+
+    def _new_dispatcher(self, listener: ListenerType) -> Dispatcher:
+        """Create the dispatcher of a kind of listener, once all parts that handlers take exist."""
+        acknowledging = self.group_commit.acknowledging
+        apis = {
+            key: api._replace(handle=acknowledging(key, api.handle))
+            for key, api in bound(self, listener).items()
+        }
+        return Dispatcher(apis, self.loop_lag, self.server.stats)
 
     def _claim_directories(self) -> LogManager:
         """Lock the log directories and check that they belong to this node. Raises CannotStart."""
@@ -202,11 +216,6 @@ class Broker:
             self.channels.open("directory-assignments"),
             self.loop,
         )
-
-    @property
-    def image(self) -> MetadataImage:
-        """The cluster's current metadata."""
-        return self.metadata.image
 
     def _active_controller(self) -> ControllerAddress | None:
         """The active controller that the quorum knows. If it is this node, no address is needed."""

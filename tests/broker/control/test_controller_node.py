@@ -6,7 +6,7 @@ from typing import Any
 
 from test_foreign_cluster import HERE, free_port, node
 
-from penstock.broker.api_table import ListenerType, handlers
+from penstock.broker.api_table import ListenerType, bound
 from penstock.broker.network.context import RequestContext
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.errors import ErrorCode
@@ -30,7 +30,7 @@ def test_a_controller_obeys_configs_of_its_own_and_of_all(tmp_path: Path) -> Non
         voters = {"controller.quorum.voters": f"1@127.0.0.1:{port}"}
         controller = node(tmp_path / "data", HERE, "controller", f"CONTROLLER://127.0.0.1:{port}", **voters)
         await controller.start()
-        handle = handlers(ListenerType.CONTROLLER)[ApiKey.INCREMENTAL_ALTER_CONFIGS]
+        served = bound(controller, ListenerType.CONTROLLER)[ApiKey.INCREMENTAL_ALTER_CONFIGS]
         context = RequestContext(1, "test", "127.0.0.1", "User:a", "CONTROLLER")
         try:
             await until(lambda: controller.controller.is_active)
@@ -41,7 +41,9 @@ def test_a_controller_obeys_configs_of_its_own_and_of_all(tmp_path: Path) -> Non
                 resource(BROKER, "", "max.connections.per.ip", "60"),
                 resource(TOPIC, "nobody", "retention.ms", "1"),
             ]
-            response: Any = await handle(controller, IncrementalAlterConfigsRequest(resources=asked), context)  # type: ignore[misc]
+            response: Any = await served.handle(
+                served.part, IncrementalAlterConfigsRequest(resources=asked), context
+            )  # type: ignore[misc]
             outcomes = {(r.resource_type, r.resource_name): r.error_code for r in response.responses}
             assert outcomes == {
                 (BROKER_LOGGER, "1"): ErrorCode.NONE,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from test_controller_runtime import create, running
 
-from penstock.broker.api_table import ListenerType, handlers
+from penstock.broker.api_table import ListenerType, bound
 from penstock.broker.network.context import RequestContext
 from penstock.broker.quorum.metadata_log import MetadataLog
 from penstock.protocol.api_keys import ApiKey, api_range
@@ -79,12 +79,12 @@ def test_what_is_not_committed_in_time_is_answered_so_and_may_come_true(
         monkeypatch.setattr(MetadataLog, "flush", slow_flush)
         async with running(tmp_path) as broker:
             await create(broker, "t")
-            handle = handlers(ListenerType.CONTROLLER)
+            served = bound(broker, ListenerType.CONTROLLER)
 
             async def ask(request: Message) -> object:
                 key = ApiKey(request.ID)
                 context = RequestContext(api_range(key)[1], "test", "127.0.0.1", "User:a", "CONTROLLER")
-                return await handle[key](broker, request, context)  # type: ignore[misc]
+                return await served[key].handle(served[key].part, request, context)  # type: ignore[misc]
 
             disk_goes_on.clear()
             try:
@@ -102,12 +102,12 @@ def test_with_no_time_at_all_nothing_is_decided(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running(tmp_path) as broker:
             await create(broker, "t")
-            handle, end_offset = handlers(ListenerType.CONTROLLER), broker.quorum.log_end_offset
+            served, end_offset = bound(broker, ListenerType.CONTROLLER), broker.quorum.log_end_offset
             for timeout_ms in (0, -1):
                 for request in requests(timeout_ms):
                     key = ApiKey(request.ID)
                     context = RequestContext(api_range(key)[1], "test", "127.0.0.1", "User:a", "CONTROLLER")
-                    answer = await handle[key](broker, request, context)  # type: ignore[misc]
+                    answer = await served[key].handle(served[key].part, request, context)  # type: ignore[misc]
                     assert codes(answer) - {0} == {ErrorCode.REQUEST_TIMED_OUT}, answer
             assert broker.quorum.log_end_offset == end_offset
 

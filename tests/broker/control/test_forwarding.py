@@ -5,12 +5,12 @@ import struct
 from pathlib import Path
 
 import pytest
-from test_peers import channel_to, server
 
 from in_process import running_node
+from peer_servers import channel_to, server
 from penstock.broker.api import api_versions
 from penstock.broker.control.forwarding import Forwarding
-from penstock.broker.network.connection import CloseConnection
+from penstock.broker.network.answers import CloseConnection
 from penstock.broker.network.context import RequestContext
 from penstock.broker.peers import ControllerAddress
 from penstock.protocol import api_keys
@@ -64,7 +64,7 @@ def test_a_broker_serves_of_what_it_forwards_what_an_old_controller_knows(tmp_pa
         async with server(OldController().serve, OLD) as port, running_node(tmp_path) as broker:
             leader: list[ControllerAddress | None] = [None]
             channel = channel_to(lambda: leader[0])
-            broker.forwarding = Forwarding(broker, channel)
+            broker.forwarding = Forwarding(broker, broker.controller_apis, channel)
 
             def versions() -> dict[ApiKey, tuple[int, int]]:
                 request = ApiVersionsRequest(client_software_name="a", client_software_version="1")
@@ -95,7 +95,7 @@ def test_a_brokers_own_requests_are_made_in_a_version_that_an_old_controller_kno
         old = OldController()
         async with server(old.serve, OLD) as port, running_node(tmp_path) as broker:
             channel = channel_to(lambda: ControllerAddress(9, "127.0.0.1", port))
-            forwarding = Forwarding(broker, channel)
+            forwarding = Forwarding(broker, broker.controller_apis, channel)
             create = CreateTopicsRequest(topics=[CreateTopicsRequest.CreatableTopic(name="t")])
             for _ in range(2):
                 response = await forwarding.ask(create, CreateTopicsResponse)

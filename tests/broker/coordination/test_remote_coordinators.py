@@ -8,8 +8,8 @@ from pathlib import Path
 from broker_wire import batch_of
 from in_process import create, run, running_node
 from penstock.broker.coordination.broker_peers import BrokerPeers
+from penstock.broker.coordination.marker import Marker
 from penstock.broker.coordination.transactions.marker_queue import MarkerQueue
-from penstock.broker.coordination.transactions.marker_writes import Marker
 from penstock.broker.coordination.transactions.remote_coordinators import Codes, Question, RemoteCoordinators
 from penstock.broker.node import Broker
 from penstock.coordinators.transaction.metadata import TopicPartition

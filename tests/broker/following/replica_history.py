@@ -26,8 +26,8 @@ from history_controller import MIN_ISR, NODES, Controller, Metadata
 from penstock.broker.api import fetch, list_offsets
 from penstock.broker.following.following import Following, OffsetsAtLeader, Place
 from penstock.broker.following.throttle import ReplicationThrottle
+from penstock.broker.network.answers import Promise
 from penstock.broker.network.context import RequestContext
-from penstock.broker.network.dispatch import Promise
 from penstock.broker.partitions.leadership import IsrProposal
 from penstock.broker.partitions.replica import Replica
 from penstock.broker.partitions.replicated_partition import ReplicatedPartition

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from broker_wire import Wire, batch_of, produce_request
-from penstock.broker.network.dispatch import Promise
+from penstock.broker.network.answers import Promise
 from penstock.broker.partitions.group_commit import GroupCommit
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.batch import check_batches

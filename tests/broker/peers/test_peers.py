@@ -3,17 +3,15 @@
 import asyncio
 import random
 import socket
-import struct
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Coroutine, Iterator
 from pathlib import Path
 
 import pytest
 
 from in_process import create, running_node
+from peer_servers import channel_to, server
 from penstock.broker.peers import (
     ControllerAddress,
-    ControllerChannel,
     Peer,
     PeerSettings,
     PeerTimedOut,
@@ -21,7 +19,6 @@ from penstock.broker.peers import (
     PeerViolation,
 )
 from penstock.broker.peers.tcp import TcpDial
-from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.codec import Message
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import (
@@ -41,7 +38,6 @@ from penstock.protocol.records import Record, decode_batches, encode_batch
 from waiting import until
 
 RNG = random.Random(5)
-HANDLED = dict.fromkeys([ApiKey.API_VERSIONS, ApiKey.METADATA, ApiKey.BROKER_HEARTBEAT], (0, 0))
 
 
 def peer_at(port: int, **settings: int) -> Peer:
@@ -54,49 +50,6 @@ def peer_at(port: int, **settings: int) -> Peer:
         rng=RNG,
         settings=PeerSettings(**settings),
     )
-
-
-Serve = Callable[[int, int, bytes], Awaitable[bytes | None]]
-"""(api key, correlation id, frame) → the response's frame without its size, or None for no response."""
-
-
-@asynccontextmanager
-async def server(serve: Serve, served: Mapping[ApiKey, tuple[int, int]] = HANDLED) -> AsyncIterator[int]:
-    """A server that answers ApiVersions in version 0, as an old one, the rest by ``serve``; its port."""
-
-    writers: list[asyncio.StreamWriter] = []
-
-    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writers.append(writer)
-        try:
-            while True:
-                (size,) = struct.unpack(">i", await reader.readexactly(4))
-                frame = await reader.readexactly(size)
-                key, version, correlation_id = struct.unpack_from(">hhi", frame)
-                if key == ApiKey.API_VERSIONS:
-                    answer: bytes | None = struct.pack(">i", correlation_id) + api_versions(version, served)
-                else:
-                    answer = await serve(key, correlation_id, frame)
-                if answer is not None:
-                    writer.write(struct.pack(">i", len(answer)) + answer)
-        except (asyncio.IncompleteReadError, ConnectionError):
-            writer.close()
-
-    listening = await asyncio.start_server(connected, "127.0.0.1", 0)
-    async with listening:
-        yield listening.sockets[0].getsockname()[1]
-        for writer in writers:
-            writer.close()
-
-
-def api_versions(asked: int, served: Mapping[ApiKey, tuple[int, int]]) -> bytes:
-    """Answer as a server that supports only version 0 (KIP-511)."""
-    keys = [
-        ApiVersionsResponse.ApiVersion(api_key=key, min_version=lowest, max_version=highest)
-        for key, (lowest, highest) in served.items()
-    ]
-    error = ErrorCode.UNSUPPORTED_VERSION if asked else ErrorCode.NONE
-    return ApiVersionsResponse(error_code=error, api_keys=keys).encode(0)
 
 
 async def never(_key: int, _correlation_id: int, _frame: bytes) -> bytes | None:
@@ -280,25 +233,6 @@ def test_the_connection_is_made_again_after_the_other_side_closed_it() -> None:
 
 
 # The channel to the active controller
-
-
-def channel_to(
-    leader: Callable[[], ControllerAddress | None],
-    here: Callable[[Message], Awaitable[Message]] | None = None,
-    attempt_timeout_ms: float = 300,
-) -> ControllerChannel:
-    async def not_here(_request: Message) -> Message:
-        raise KafkaError(ErrorCode.NOT_CONTROLLER)
-
-    return ControllerChannel(
-        1,
-        TcpDial(),
-        leader,
-        here or not_here,
-        client_id="test",
-        rng=RNG,
-        attempt_timeout_ms=attempt_timeout_ms,
-    )
 
 
 def test_the_channel_follows_the_controller() -> None:

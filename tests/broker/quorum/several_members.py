@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
-from penstock.broker.api_table import advertised_versions, modules
+from penstock.broker.api_table import apis
 from penstock.broker.network.context import RequestContext
 from penstock.broker.peers import Buffer, Link, LinkEnd
 from penstock.broker.quorum.listener import CommittedBatch, FrozenState
@@ -131,7 +131,7 @@ class Member:
                 name="kraft.version", min_version=0, max_version=1
             )
             response = ApiVersionsResponse(
-                api_keys=[_served(each) for each in modules()], supported_features=[feature]
+                api_keys=[_served(each) for each in apis()], supported_features=[feature]
             )
         else:
             request, _ = api_keys.request_class(key).decode(version, frame, position)
@@ -143,7 +143,7 @@ class Member:
 
 
 def _served(key: ApiKey) -> ApiVersionsResponse.ApiVersion:
-    lowest, highest = advertised_versions(modules()[key])
+    lowest, highest = apis()[key].advertised
     return ApiVersionsResponse.ApiVersion(api_key=key, min_version=lowest, max_version=highest)
 
 

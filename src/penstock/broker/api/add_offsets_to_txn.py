@@ -8,37 +8,43 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
+from penstock.broker.api_entry import Api
 from penstock.broker.coordination.groups.runtime import GROUP_METADATA_TOPIC
 from penstock.broker.coordination.transactions.runtime import TV0, Codes, are_concurrent, fenced_error
 from penstock.coordinators.transaction.metadata import TopicPartition
-from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 
 if TYPE_CHECKING:
+    from penstock.broker.coordination.groups.runtime import GroupCoordinatorRuntime
+    from penstock.broker.coordination.transactions.runtime import TransactionCoordinatorRuntime
     from penstock.broker.network.context import RequestContext
-    from penstock.broker.node import Broker
-
-API_KEY = ApiKey.ADD_OFFSETS_TO_TXN
 
 FENCED_ERROR_VERSION = 2
 
 
+class Parts(Protocol):
+    """The parts of the node that this API uses."""
+
+    groups: GroupCoordinatorRuntime
+    transactions: TransactionCoordinatorRuntime
+
+
 def handle(
-    broker: Broker, request: AddOffsetsToTxnRequest, context: RequestContext
+    parts: Parts, request: AddOffsetsToTxnRequest, context: RequestContext
 ) -> AddOffsetsToTxnResponse | Awaitable[AddOffsetsToTxnResponse]:
-    place = (GROUP_METADATA_TOPIC, broker.groups.partition_of(request.group_id))
+    place = (GROUP_METADATA_TOPIC, parts.groups.partition_of(request.group_id))
     ask = partial(
-        broker.transactions.add_or_verify_partitions,
+        parts.transactions.add_or_verify_partitions,
         request.transactional_id,
         request.producer_id,
         request.producer_epoch,
         [place],
         client_version=TV0,
     )
-    codes = broker.transactions.ask_when_ended(request.transactional_id, ask, are_concurrent)
+    codes = parts.transactions.ask_when_ended(request.transactional_id, ask, are_concurrent)
     if isinstance(codes, Awaitable):
         return _wait(codes, place, context.api_version)
     return _answer(codes[place], context.api_version)
@@ -51,3 +57,6 @@ async def _wait(codes: Awaitable[Codes], place: TopicPartition, version: int) ->
 def _answer(code: ErrorCode, version: int) -> AddOffsetsToTxnResponse:
     error = fenced_error(code, knows_fenced=version >= FENCED_ERROR_VERSION)
     return AddOffsetsToTxnResponse(error_code=error)
+
+
+API = Api(AddOffsetsToTxnRequest).on_broker(lambda node: node, handle)

@@ -9,19 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
+from penstock.broker.api_entry import Api
 from penstock.broker.coordination.transactions.runtime import TV0, TV2, Codes, are_concurrent, fenced_error
 from penstock.broker.network.turns import Steps, in_turns
-from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 
 if TYPE_CHECKING:
+    from penstock.broker.coordination.transactions.runtime import TransactionCoordinatorRuntime
     from penstock.broker.network.context import RequestContext
-    from penstock.broker.node import Broker
-
-API_KEY = ApiKey.ADD_PARTITIONS_TO_TXN
+    from penstock.metadata.image import MetadataImage
 
 FENCED_ERROR_VERSION = 2
 SEVERAL_TRANSACTIONS_VERSION = 4
@@ -33,11 +32,18 @@ Asked = tuple[Transaction, Codes | Awaitable[Codes]]
 """A transaction and its coordinator's error code for each partition."""
 
 
+class Parts(Protocol):
+    """The parts of the node that this API uses."""
+
+    image: MetadataImage
+    transactions: TransactionCoordinatorRuntime
+
+
 def handle(
-    broker: Broker, request: AddPartitionsToTxnRequest, context: RequestContext
+    parts: Parts, request: AddPartitionsToTxnRequest, context: RequestContext
 ) -> AddPartitionsToTxnResponse | Awaitable[AddPartitionsToTxnResponse]:
     version = context.api_version
-    asked = in_turns(_ask(broker, request, version))
+    asked = in_turns(_ask(parts, request, version))
     if isinstance(asked, list) and not any(isinstance(codes, Awaitable) for _, codes in asked):
         return in_turns(_answer(asked, version))
     return _wait(asked, version)
@@ -53,7 +59,7 @@ async def _wait(asked: list[Asked] | Awaitable[list[Asked]], version: int) -> Ad
     return await response if isinstance(response, Awaitable) else response
 
 
-def _ask(broker: Broker, request: AddPartitionsToTxnRequest, version: int) -> Steps[list[Asked]]:
+def _ask(parts: Parts, request: AddPartitionsToTxnRequest, version: int) -> Steps[list[Asked]]:
     if version < SEVERAL_TRANSACTIONS_VERSION:
         transactions = [
             Transaction(
@@ -67,12 +73,12 @@ def _ask(broker: Broker, request: AddPartitionsToTxnRequest, version: int) -> St
         transactions = request.transactions
     asked: list[Asked] = []
     for transaction in transactions:
-        codes = yield from _add(broker, transaction, version)
+        codes = yield from _add(parts, transaction, version)
         asked.append((transaction, codes))
     return asked
 
 
-def _add(broker: Broker, transaction: Transaction, version: int) -> Steps[Codes | Awaitable[Codes]]:
+def _add(parts: Parts, transaction: Transaction, version: int) -> Steps[Codes | Awaitable[Codes]]:
     """Add one transaction's partitions; if one of them does not exist, none is added."""
     yield
     partitions = set()
@@ -81,14 +87,14 @@ def _add(broker: Broker, transaction: Transaction, version: int) -> Steps[Codes 
         for index in topic.partitions:
             yield
             partitions.add(place := (topic.name, index))
-            if broker.image.topics.partition(*place) is None:
+            if parts.image.topics.partition(*place) is None:
                 missing.add(place)
     if missing:
         codes = dict.fromkeys(partitions, ErrorCode.OPERATION_NOT_ATTEMPTED)
         codes.update(dict.fromkeys(missing, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
         return codes
     ask = partial(
-        broker.transactions.add_or_verify_partitions,
+        parts.transactions.add_or_verify_partitions,
         transaction.transactional_id,
         transaction.producer_id,
         transaction.producer_epoch,
@@ -98,7 +104,7 @@ def _add(broker: Broker, transaction: Transaction, version: int) -> Steps[Codes 
     )
     if version >= SEVERAL_TRANSACTIONS_VERSION:
         return ask()  # the asking broker handles several transactions, and retries by itself
-    return broker.transactions.ask_when_ended(transaction.transactional_id, ask, are_concurrent)
+    return parts.transactions.ask_when_ended(transaction.transactional_id, ask, are_concurrent)
 
 
 def _answer(known: list[Asked], version: int) -> Steps[AddPartitionsToTxnResponse]:
@@ -127,3 +133,6 @@ def _topics(transaction: Transaction, codes: Codes, version: int) -> Steps[list[
             results.append(PartitionResult(partition_index=index, partition_error_code=error))
         topics.append(TopicResult(name=topic.name, results_by_partition=results))
     return topics
+
+
+API = Api(AddPartitionsToTxnRequest).on_broker(lambda node: node, handle)

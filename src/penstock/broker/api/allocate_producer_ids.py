@@ -8,18 +8,19 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from penstock.broker.api_entry import Api
 from penstock.metadata.controller.producer_ids import allocate_producer_ids
-from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.messages import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 
 if TYPE_CHECKING:
+    from penstock.broker.control.controller import Controller
     from penstock.broker.network.context import RequestContext
-    from penstock.broker.node import Broker
-
-API_KEY = ApiKey.ALLOCATE_PRODUCER_IDS
 
 
 async def handle_as_controller(
-    broker: Broker, request: AllocateProducerIdsRequest, context: RequestContext
+    controller: Controller, request: AllocateProducerIdsRequest, context: RequestContext
 ) -> AllocateProducerIdsResponse:
-    return await broker.controller.submit(partial(allocate_producer_ids, request=request))
+    return await controller.submit(partial(allocate_producer_ids, request=request))
+
+
+API = Api(AllocateProducerIdsRequest).on_controller(lambda node: node.controller, handle_as_controller)

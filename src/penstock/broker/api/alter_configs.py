@@ -9,33 +9,33 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from penstock.broker.api_entry import Api
 from penstock.broker.control.config_changes import Outcome, answers, change_configs
 from penstock.metadata.controller.configs import alter_configs
-from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.messages import AlterConfigsRequest, AlterConfigsResponse
 
 if TYPE_CHECKING:
+    from penstock.broker.control.config_changes import ConfigHost
+    from penstock.broker.control.controller import Controller
     from penstock.broker.network.context import RequestContext
-    from penstock.broker.node import Broker
 
-API_KEY = ApiKey.ALTER_CONFIGS
 
 ResourceResponse = AlterConfigsResponse.AlterConfigsResourceResponse
 
 
 async def handle(
-    broker: Broker, request: AlterConfigsRequest, context: RequestContext
+    host: ConfigHost, request: AlterConfigsRequest, context: RequestContext
 ) -> AlterConfigsResponse:
     resources = list(request.resources)
-    outcomes = await change_configs(broker, request, context)
+    outcomes = await change_configs(host, request, context)
     return AlterConfigsResponse(responses=answers(ResourceResponse, resources, outcomes))
 
 
 async def handle_as_controller(
-    broker: Broker, request: AlterConfigsRequest, context: RequestContext
+    controller: Controller, request: AlterConfigsRequest, context: RequestContext
 ) -> AlterConfigsResponse:
-    return await broker.controller.submit_and_follow(
+    return await controller.submit_and_follow(
         partial(alter_configs, request=request, is_forwarded=context.is_forwarded)
     )
 
@@ -43,3 +43,10 @@ async def handle_as_controller(
 def answer_error(request: AlterConfigsRequest, error: KafkaError, _version: int) -> AlterConfigsResponse:
     failed = [Outcome(error.code, error.message)] * len(request.resources)
     return AlterConfigsResponse(responses=answers(ResourceResponse, request.resources, failed))
+
+
+API = (
+    Api(AlterConfigsRequest, answer_error=answer_error)
+    .on_broker(lambda node: node, handle)
+    .on_controller(lambda node: node.controller, handle_as_controller)
+)

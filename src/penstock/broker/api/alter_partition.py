@@ -8,20 +8,19 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from penstock.broker.api_entry import Api
 from penstock.metadata.controller.alter_partition import alter_partition
-from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.messages import AlterPartitionRequest, AlterPartitionResponse
 
 if TYPE_CHECKING:
+    from penstock.broker.control.controller import Controller
     from penstock.broker.network.context import RequestContext
-    from penstock.broker.node import Broker
-
-API_KEY = ApiKey.ALTER_PARTITION
 
 
 async def handle_as_controller(
-    broker: Broker, request: AlterPartitionRequest, context: RequestContext
+    controller: Controller, request: AlterPartitionRequest, context: RequestContext
 ) -> AlterPartitionResponse:
-    return await broker.controller.submit(
-        partial(alter_partition, request=request, api_version=context.api_version)
-    )
+    return await controller.submit(partial(alter_partition, request=request, api_version=context.api_version))
+
+
+API = Api(AlterPartitionRequest).on_controller(lambda node: node.controller, handle_as_controller)

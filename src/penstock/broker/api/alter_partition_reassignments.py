@@ -9,20 +9,23 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from penstock.broker.api_entry import Api
 from penstock.metadata.controller.reassignment import alter_partition_reassignments
-from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.messages import AlterPartitionReassignmentsRequest, AlterPartitionReassignmentsResponse
 
 if TYPE_CHECKING:
+    from penstock.broker.control.controller import Controller
     from penstock.broker.network.context import RequestContext
-    from penstock.broker.node import Broker
-
-API_KEY = ApiKey.ALTER_PARTITION_REASSIGNMENTS
 
 
 async def handle_as_controller(
-    broker: Broker, request: AlterPartitionReassignmentsRequest, context: RequestContext
+    controller: Controller, request: AlterPartitionReassignmentsRequest, context: RequestContext
 ) -> AlterPartitionReassignmentsResponse:
-    return await broker.controller.submit_and_follow(
+    return await controller.submit_and_follow(
         partial(alter_partition_reassignments, request=request), request.timeout_ms
     )
+
+
+API = Api(AlterPartitionReassignmentsRequest).on_controller(
+    lambda node: node.controller, handle_as_controller
+)

@@ -10,18 +10,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
+from penstock.broker.api_entry import Api
 from penstock.metadata.controller.features import KRAFT_VERSION, SUPPORTED_FEATURES, advertised_features
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import ApiVersionsRequest, ApiVersionsResponse
 
 if TYPE_CHECKING:
+    from penstock.broker.control.forwarding import Forwarding
     from penstock.broker.network.context import RequestContext
-    from penstock.broker.node import Broker
-
-API_KEY = ApiKey.API_VERSIONS
+    from penstock.broker.network.dispatch import Dispatcher
+    from penstock.broker.quorum.quorum import Quorum
+    from penstock.metadata.image import MetadataImage
 
 _SOFTWARE_VERSION: Final = 3
 """The first version in which clients name their software (KIP-511) and features are answered (KIP-584)."""
@@ -30,18 +32,28 @@ _ZERO_LEVEL_VERSION: Final = 4
 _LEGAL_NAME: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
-def handle(broker: Broker, request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsResponse:
-    return _answer(broker, request, context, broker.forwarding.served(broker.dispatcher.advertised))
+class Parts(Protocol):
+    """The parts of the node that this API uses."""
+
+    controller_dispatcher: Dispatcher
+    dispatcher: Dispatcher
+    forwarding: Forwarding
+    image: MetadataImage
+    quorum: Quorum
+
+
+def handle(parts: Parts, request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsResponse:
+    return _answer(parts, request, context, parts.forwarding.served(parts.dispatcher.advertised))
 
 
 async def handle_as_controller(
-    broker: Broker, request: ApiVersionsRequest, context: RequestContext
+    parts: Parts, request: ApiVersionsRequest, context: RequestContext
 ) -> ApiVersionsResponse:
-    return _answer(broker, request, context, broker.controller_dispatcher.advertised)
+    return _answer(parts, request, context, parts.controller_dispatcher.advertised)
 
 
 def _answer(
-    broker: Broker,
+    parts: Parts,
     request: ApiVersionsRequest,
     context: RequestContext,
     served: Mapping[ApiKey, tuple[int, int]],
@@ -49,10 +61,10 @@ def _answer(
     version = context.api_version
     if version >= _SOFTWARE_VERSION and not _names_itself(request):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
-    image = broker.image
+    image = parts.image
     finalized = advertised_features(image.features)
-    if broker.quorum.kraft_version > 0:
-        finalized[KRAFT_VERSION] = broker.quorum.kraft_version  # in the quorum's log, not in the image
+    if parts.quorum.kraft_version > 0:
+        finalized[KRAFT_VERSION] = parts.quorum.kraft_version  # in the quorum's log, not in the image
     return ApiVersionsResponse(
         api_keys=[
             ApiVersionsResponse.ApiVersion(api_key=key, min_version=lowest, max_version=highest)
@@ -77,3 +89,10 @@ def _answer(
 
 def _names_itself(request: ApiVersionsRequest) -> bool:
     return all(map(_LEGAL_NAME.fullmatch, (request.client_software_name, request.client_software_version)))
+
+
+API = (
+    Api(ApiVersionsRequest)
+    .on_broker(lambda node: node, handle)
+    .on_controller(lambda node: node, handle_as_controller)
+)

@@ -8,18 +8,19 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from penstock.broker.api_entry import Api
 from penstock.metadata.controller.directories import assign_replicas_to_dirs
-from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.messages import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
 
 if TYPE_CHECKING:
+    from penstock.broker.control.controller import Controller
     from penstock.broker.network.context import RequestContext
-    from penstock.broker.node import Broker
-
-API_KEY = ApiKey.ASSIGN_REPLICAS_TO_DIRS
 
 
 async def handle_as_controller(
-    broker: Broker, request: AssignReplicasToDirsRequest, context: RequestContext
+    controller: Controller, request: AssignReplicasToDirsRequest, context: RequestContext
 ) -> AssignReplicasToDirsResponse:
-    return await broker.controller.submit(partial(assign_replicas_to_dirs, request=request))
+    return await controller.submit(partial(assign_replicas_to_dirs, request=request))
+
+
+API = Api(AssignReplicasToDirsRequest).on_controller(lambda node: node.controller, handle_as_controller)

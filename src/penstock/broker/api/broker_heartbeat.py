@@ -11,20 +11,19 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from penstock.broker.api_entry import Api
 from penstock.metadata.controller.registration import process_heartbeat
-from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.messages import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 
 if TYPE_CHECKING:
+    from penstock.broker.control.controller import Controller
     from penstock.broker.network.context import RequestContext
-    from penstock.broker.node import Broker
-
-API_KEY = ApiKey.BROKER_HEARTBEAT
 
 
 async def handle_as_controller(
-    broker: Broker, request: BrokerHeartbeatRequest, context: RequestContext
+    controller: Controller, request: BrokerHeartbeatRequest, context: RequestContext
 ) -> BrokerHeartbeatResponse:
-    return await broker.controller.submit(
-        partial(process_heartbeat, request=request, now_ms=broker.controller.now_ms)
-    )
+    return await controller.submit(partial(process_heartbeat, request=request, now_ms=controller.now_ms))
+
+
+API = Api(BrokerHeartbeatRequest).on_controller(lambda node: node.controller, handle_as_controller)

@@ -9,22 +9,21 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from penstock.broker.api_entry import Api
 from penstock.metadata.controller.registration import register_broker
-from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.messages import BrokerRegistrationRequest, BrokerRegistrationResponse
 
 if TYPE_CHECKING:
+    from penstock.broker.control.controller import Controller
     from penstock.broker.network.context import RequestContext
-    from penstock.broker.node import Broker
-
-API_KEY = ApiKey.BROKER_REGISTRATION
 
 
 async def handle_as_controller(
-    broker: Broker, request: BrokerRegistrationRequest, context: RequestContext
+    controller: Controller, request: BrokerRegistrationRequest, context: RequestContext
 ) -> BrokerRegistrationResponse:
-    return await broker.controller.submit(
-        partial(
-            register_broker, request=request, api_version=context.api_version, now_ms=broker.controller.now_ms
-        )
+    return await controller.submit(
+        partial(register_broker, request=request, api_version=context.api_version, now_ms=controller.now_ms)
     )
+
+
+API = Api(BrokerRegistrationRequest).on_controller(lambda node: node.controller, handle_as_controller)

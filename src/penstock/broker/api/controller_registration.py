@@ -8,18 +8,19 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from penstock.broker.api_entry import Api
 from penstock.metadata.controller.registration import register_controller
-from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.messages import ControllerRegistrationRequest, ControllerRegistrationResponse
 
 if TYPE_CHECKING:
+    from penstock.broker.control.controller import Controller
     from penstock.broker.network.context import RequestContext
-    from penstock.broker.node import Broker
-
-API_KEY = ApiKey.CONTROLLER_REGISTRATION
 
 
 async def handle_as_controller(
-    broker: Broker, request: ControllerRegistrationRequest, context: RequestContext
+    controller: Controller, request: ControllerRegistrationRequest, context: RequestContext
 ) -> ControllerRegistrationResponse:
-    return await broker.controller.submit(partial(register_controller, request=request))
+    return await controller.submit(partial(register_controller, request=request))
+
+
+API = Api(ControllerRegistrationRequest).on_controller(lambda node: node.controller, handle_as_controller)

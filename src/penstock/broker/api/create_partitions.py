@@ -9,24 +9,20 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from penstock.broker.api_entry import Api
 from penstock.metadata.controller.partitions import create_partitions
-from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.messages import CreatePartitionsRequest, CreatePartitionsResponse
 
 if TYPE_CHECKING:
+    from penstock.broker.control.controller import Controller
     from penstock.broker.network.context import RequestContext
-    from penstock.broker.node import Broker
-
-API_KEY = ApiKey.CREATE_PARTITIONS
 
 
 async def handle_as_controller(
-    broker: Broker, request: CreatePartitionsRequest, context: RequestContext
+    controller: Controller, request: CreatePartitionsRequest, context: RequestContext
 ) -> CreatePartitionsResponse:
-    return await broker.controller.submit_and_follow(
-        partial(create_partitions, request=request), request.timeout_ms
-    )
+    return await controller.submit_and_follow(partial(create_partitions, request=request), request.timeout_ms)
 
 
 def answer_error(
@@ -39,3 +35,8 @@ def answer_error(
             for topic in request.topics
         ]
     )
+
+
+API = Api(CreatePartitionsRequest, answer_error=answer_error).on_controller(
+    lambda node: node.controller, handle_as_controller
+)

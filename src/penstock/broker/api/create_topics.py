@@ -10,17 +10,15 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from penstock.broker.api_entry import Api
 from penstock.metadata.controller.topics import create_topics
-from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.encoder import uvarint_bytes
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.messages import CreateTopicsRequest, CreateTopicsResponse
 
 if TYPE_CHECKING:
+    from penstock.broker.control.controller import Controller
     from penstock.broker.network.context import RequestContext
-    from penstock.broker.node import Broker
-
-API_KEY = ApiKey.CREATE_TOPICS
 
 TOPICS_PER_TURN: Final = 100
 """The number of topics encoded per turn of the event loop; each includes all its configs."""
@@ -29,11 +27,9 @@ _FLEXIBLE_SINCE: Final = 5
 
 
 async def handle_as_controller(
-    broker: Broker, request: CreateTopicsRequest, context: RequestContext
+    controller: Controller, request: CreateTopicsRequest, context: RequestContext
 ) -> CreateTopicsResponse | bytes:
-    response = await broker.controller.submit_and_follow(
-        partial(create_topics, request=request), request.timeout_ms
-    )
+    response = await controller.submit_and_follow(partial(create_topics, request=request), request.timeout_ms)
     if len(response.topics) <= TOPICS_PER_TURN:
         return response
     return await _encode_in_turns(response, context.api_version)
@@ -62,3 +58,8 @@ async def _encode_in_turns(response: CreateTopicsResponse, version: int) -> byte
         parts.append(some[before : len(some) - after])
         await asyncio.sleep(0)
     return b"".join([*parts, bytes(after)])
+
+
+API = Api(CreateTopicsRequest, answer_error=answer_error).on_controller(
+    lambda node: node.controller, handle_as_controller
+)

@@ -9,24 +9,22 @@ import asyncio
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-from penstock.protocol.api_keys import ApiKey
+from penstock.broker.api_entry import Api
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import DeleteGroupsRequest, DeleteGroupsResponse
 
 if TYPE_CHECKING:
+    from penstock.broker.coordination.groups.runtime import GroupCoordinatorRuntime
     from penstock.broker.network.context import RequestContext
-    from penstock.broker.node import Broker
-
-API_KEY = ApiKey.DELETE_GROUPS
 
 
 def handle(
-    broker: Broker, request: DeleteGroupsRequest, context: RequestContext
+    groups: GroupCoordinatorRuntime, request: DeleteGroupsRequest, context: RequestContext
 ) -> DeleteGroupsResponse | Awaitable[DeleteGroupsResponse]:
     codes: dict[str, ErrorCode] = {}
     under_way: dict[str, Awaitable[ErrorCode]] = {}
     for group_id in dict.fromkeys(request.groups_names):
-        code = _delete(broker, group_id)
+        code = _delete(groups, group_id)
         codes[group_id] = ErrorCode.NONE
         if isinstance(code, ErrorCode):
             codes[group_id] = code
@@ -51,9 +49,9 @@ def _response(codes: dict[str, ErrorCode]) -> DeleteGroupsResponse:
     )
 
 
-def _delete(broker: Broker, group_id: str) -> ErrorCode | Awaitable[ErrorCode]:
+def _delete(groups: GroupCoordinatorRuntime, group_id: str) -> ErrorCode | Awaitable[ErrorCode]:
     try:
-        return broker.groups.delete_group(group_id)
+        return groups.delete_group(group_id)
     except KafkaError as error:
         return error.code
 
@@ -63,3 +61,6 @@ async def _code_of(deletion: Awaitable[ErrorCode]) -> ErrorCode:
         return await deletion
     except KafkaError as error:
         return error.code
+
+
+API = Api(DeleteGroupsRequest).on_broker(lambda node: node.groups, handle)

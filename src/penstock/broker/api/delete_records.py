@@ -7,37 +7,48 @@ offset among them. The next retention check deletes segments that lie completely
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from penstock.broker.api_entry import Api
 from penstock.metadata.controller.topic_names import INTERNAL_TOPICS
-from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import DeleteRecordsRequest, DeleteRecordsResponse
 
 if TYPE_CHECKING:
     from penstock.broker.network.context import RequestContext
-    from penstock.broker.node import Broker
     from penstock.broker.partitions.replica import Replica
+    from penstock.broker.partitions.replica_manager import ReplicaManager
     from penstock.broker.partitions.replicated_partition import ReplicatedPartition
-
-API_KEY = ApiKey.DELETE_RECORDS
+    from penstock.broker.setup.host import RunInWorker
+    from penstock.storage.log_manager import LogManager
 
 TO_HIGH_WATERMARK = -1
 
 PartitionResult = DeleteRecordsResponse.DeleteRecordsPartitionResult
 
 
+class Parts(Protocol):
+    """The parts of the node that this API uses."""
+
+    logs: LogManager
+    loop: asyncio.AbstractEventLoop
+    replicas: ReplicaManager
+
+    @property
+    def run_in_worker(self) -> RunInWorker: ...
+
+
 async def handle(
-    broker: Broker, request: DeleteRecordsRequest, context: RequestContext
+    parts: Parts, request: DeleteRecordsRequest, context: RequestContext
 ) -> DeleteRecordsResponse:
     deleted = [
-        (topic.name, [_delete(broker, topic.name, wanted) for wanted in topic.partitions])
+        (topic.name, [_delete(parts, topic.name, wanted) for wanted in topic.partitions])
         for topic in request.topics
     ]
     # Write the start offsets down, so that a crash does not bring the records back: Kafka does that once a
     # minute.
-    await broker.run_in_worker(broker.logs.checkpoint_log_start_offsets)
-    deadline_s = broker.loop.time() + request.timeout_ms / 1000
+    await parts.run_in_worker(parts.logs.checkpoint_log_start_offsets)
+    deadline_s = parts.loop.time() + request.timeout_ms / 1000
     return DeleteRecordsResponse(
         topics=[
             DeleteRecordsResponse.DeleteRecordsTopicResult(
@@ -56,10 +67,10 @@ class _Deleted(NamedTuple):
     replicated: ReplicatedPartition | None = None
 
 
-def _delete(broker: Broker, topic: str, wanted: DeleteRecordsRequest.DeleteRecordsPartition) -> _Deleted:
+def _delete(parts: Parts, topic: str, wanted: DeleteRecordsRequest.DeleteRecordsPartition) -> _Deleted:
     index = wanted.partition_index
     try:
-        replica, offset = _delete_before(broker, topic, index, wanted.offset)
+        replica, offset = _delete_before(parts, topic, index, wanted.offset)
     except KafkaError as error:
         return _Deleted(PartitionResult(partition_index=index, low_watermark=-1, error_code=error.code))
     result = PartitionResult(partition_index=index, low_watermark=replica.log.log_start_offset)
@@ -85,13 +96,13 @@ async def _everywhere(deleted: _Deleted, deadline_s: float) -> PartitionResult:
     return result
 
 
-def _delete_before(broker: Broker, topic: str, partition: int, offset: int) -> tuple[Replica, int]:
+def _delete_before(parts: Parts, topic: str, partition: int, offset: int) -> tuple[Replica, int]:
     """Delete records below an offset; return the replica and the resolved offset. Raises KafkaError."""
     if topic in INTERNAL_TOPICS:
         raise KafkaError(
             ErrorCode.INVALID_TOPIC_EXCEPTION, f"cannot delete records of internal topic {topic}"
         )
-    replica = broker.replicas.leader(topic, partition)
+    replica = parts.replicas.leader(topic, partition)
     if not replica.config.deletes:
         raise KafkaError(ErrorCode.POLICY_VIOLATION, f"cleanup.policy of topic {topic} does not delete")
     if offset == TO_HIGH_WATERMARK:
@@ -101,3 +112,6 @@ def _delete_before(broker: Broker, topic: str, partition: int, offset: int) -> t
     replica.log.delete_records_before(offset)
     replica.wake_all()
     return replica, offset
+
+
+API = Api(DeleteRecordsRequest).on_broker(lambda node: node, handle)

@@ -6,31 +6,37 @@ Versions 1 to 6. The answer is sent once the topic is removed from the metadata;
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
+from penstock.broker.api_entry import Api
 from penstock.metadata.controller.topics import delete_topics
-from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import DeleteTopicsRequest, DeleteTopicsResponse
 
 if TYPE_CHECKING:
+    from penstock.broker.control.controller import Controller
     from penstock.broker.network.context import RequestContext
-    from penstock.broker.node import Broker
-
-API_KEY = ApiKey.DELETE_TOPICS
+    from penstock.metadata.configs import BrokerConfig
 
 _DISABLED_VERSION = 3
 """The first version whose clients know TOPIC_DELETION_DISABLED."""
 
 
+class Parts(Protocol):
+    """The parts of the node that this API uses."""
+
+    config: BrokerConfig
+    controller: Controller
+
+
 async def handle_as_controller(
-    broker: Broker, request: DeleteTopicsRequest, context: RequestContext
+    parts: Parts, request: DeleteTopicsRequest, context: RequestContext
 ) -> DeleteTopicsResponse:
-    if not broker.config.get_bool("delete.topic.enable"):
+    if not parts.config.get_bool("delete.topic.enable"):
         is_known = context.api_version >= _DISABLED_VERSION
         code = ErrorCode.TOPIC_DELETION_DISABLED if is_known else ErrorCode.INVALID_REQUEST
         raise KafkaError(code, "Topic deletion is disabled.")
-    return await broker.controller.submit_and_follow(
+    return await parts.controller.submit_and_follow(
         partial(delete_topics, request=request), request.timeout_ms
     )
 
@@ -44,3 +50,8 @@ def answer_error(request: DeleteTopicsRequest, error: KafkaError, _version: int)
     ]
     by_name = [result(name=name, error_code=code, error_message=message) for name in request.topic_names]
     return DeleteTopicsResponse(responses=by_state + by_name)
+
+
+API = Api(DeleteTopicsRequest, answer_error=answer_error).on_controller(
+    lambda node: node, handle_as_controller
+)

@@ -6,34 +6,40 @@ Versions 0 to 2. A broker's listener describes brokers and a controller's listen
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from penstock.broker.api.authorized_operations import CLUSTER_OPERATIONS
-from penstock.protocol.api_keys import ApiKey
+from penstock.broker.api_entry import Api
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import DescribeClusterRequest, DescribeClusterResponse
 
 if TYPE_CHECKING:
     from penstock.broker.network.context import RequestContext
-    from penstock.broker.node import Broker
-
-API_KEY = ApiKey.DESCRIBE_CLUSTER
+    from penstock.broker.quorum.quorum import Quorum
+    from penstock.metadata.image import MetadataImage
 
 _BROKERS: Final = 1
 _CONTROLLERS: Final = 2
 _NAMES: Final = {_BROKERS: "BROKER", _CONTROLLERS: "CONTROLLER"}
 
 
-def handle(
-    broker: Broker, request: DescribeClusterRequest, context: RequestContext
-) -> DescribeClusterResponse:
+class Parts(Protocol):
+    """The parts of the node that this API uses."""
+
+    cluster_id: str
+    image: MetadataImage
+    node_id: int
+    quorum: Quorum
+
+
+def handle(parts: Parts, request: DescribeClusterRequest, context: RequestContext) -> DescribeClusterResponse:
     if request.endpoint_type != _BROKERS:
         return _refused(request.endpoint_type, _BROKERS)
     response = DescribeClusterResponse(
         endpoint_type=_BROKERS,
-        cluster_id=broker.cluster_id,
-        controller_id=broker.node_id,
-        brokers=_brokers(broker, context.listener_name, request.include_fenced_brokers),
+        cluster_id=parts.cluster_id,
+        controller_id=parts.node_id,
+        brokers=_brokers(parts, context.listener_name, request.include_fenced_brokers),
     )
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = CLUSTER_OPERATIONS
@@ -41,10 +47,10 @@ def handle(
 
 
 def _brokers(
-    broker: Broker, listener_name: str, include_fenced: bool
+    parts: Parts, listener_name: str, include_fenced: bool
 ) -> list[DescribeClusterResponse.DescribeClusterBroker]:
     brokers = []
-    for broker_id, registration in sorted(broker.image.brokers.items()):
+    for broker_id, registration in sorted(parts.image.brokers.items()):
         endpoint = registration.endpoint(listener_name)
         if endpoint is None or (registration.fenced and not include_fenced):
             continue
@@ -61,16 +67,16 @@ def _brokers(
 
 
 async def handle_as_controller(
-    broker: Broker, request: DescribeClusterRequest, context: RequestContext
+    parts: Parts, request: DescribeClusterRequest, context: RequestContext
 ) -> DescribeClusterResponse:
     if request.endpoint_type != _CONTROLLERS:
         return _refused(request.endpoint_type, _CONTROLLERS)
-    controllers = _controllers(broker, context.listener_name)
-    leader_id = broker.quorum.leader_id
+    controllers = _controllers(parts, context.listener_name)
+    leader_id = parts.quorum.leader_id
     is_known = any(controller.broker_id == leader_id for controller in controllers)
     response = DescribeClusterResponse(
         endpoint_type=_CONTROLLERS,
-        cluster_id=broker.cluster_id,
+        cluster_id=parts.cluster_id,
         controller_id=leader_id if leader_id is not None and is_known else -1,
         brokers=controllers,
     )
@@ -79,13 +85,13 @@ async def handle_as_controller(
     return response
 
 
-def _controllers(broker: Broker, listener_name: str) -> list[DescribeClusterResponse.DescribeClusterBroker]:
+def _controllers(parts: Parts, listener_name: str) -> list[DescribeClusterResponse.DescribeClusterBroker]:
     """The controllers that have registered an address on this listener."""
     return [
         DescribeClusterResponse.DescribeClusterBroker(
             broker_id=controller_id, host=endpoint.host, port=endpoint.port
         )
-        for controller_id, record in sorted(broker.image.cluster.controllers.items())
+        for controller_id, record in sorted(parts.image.cluster.controllers.items())
         for endpoint in record.end_points
         if endpoint.name == listener_name
     ]
@@ -104,3 +110,10 @@ def _refused(asked: int, here: int) -> DescribeClusterResponse:
         error_code=ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
         error_message=f"Unsupported endpoint type {asked}",
     )
+
+
+API = (
+    Api(DescribeClusterRequest)
+    .on_broker(lambda node: node, handle)
+    .on_controller(lambda node: node, handle_as_controller)
+)

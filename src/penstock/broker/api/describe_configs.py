@@ -8,23 +8,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Collection, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
+from penstock.broker.api_entry import Api
 from penstock.broker.setup import loggers
 from penstock.metadata.configs import describe
 from penstock.metadata.configs.describe import ConfigEntry, ConfigSource
 from penstock.metadata.controller.state import Refusal
 from penstock.metadata.controller.topic_names import check_topic_name
 from penstock.metadata.image import ResourceType
-from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import DescribeConfigsRequest, DescribeConfigsResponse
 
 if TYPE_CHECKING:
     from penstock.broker.network.context import RequestContext
-    from penstock.broker.node import Broker
-
-API_KEY = ApiKey.DESCRIBE_CONFIGS
+    from penstock.metadata.configs import BrokerConfig
+    from penstock.metadata.image import MetadataImage
 
 RESOURCES_PER_TURN = 4
 
@@ -33,41 +32,49 @@ Result = DescribeConfigsResponse.DescribeConfigsResult
 Synonym = DescribeConfigsResponse.DescribeConfigsSynonym
 
 
+class Parts(Protocol):
+    """The parts of the node that this API uses."""
+
+    config: BrokerConfig
+    image: MetadataImage
+    node_id: int
+
+
 def handle(
-    broker: Broker, request: DescribeConfigsRequest, context: RequestContext
+    parts: Parts, request: DescribeConfigsRequest, context: RequestContext
 ) -> DescribeConfigsResponse | Awaitable[DescribeConfigsResponse]:
     if len(request.resources) > RESOURCES_PER_TURN:
-        return _describe_many(broker, request)
+        return _describe_many(parts, request)
     return DescribeConfigsResponse(
-        results=[_describe(broker, resource, request) for resource in request.resources]
+        results=[_describe(parts, resource, request) for resource in request.resources]
     )
 
 
 async def handle_as_controller(
-    broker: Broker, request: DescribeConfigsRequest, context: RequestContext
+    parts: Parts, request: DescribeConfigsRequest, context: RequestContext
 ) -> DescribeConfigsResponse:
     """Answer from this controller's own image, whether it is active or not."""
-    described = handle(broker, request, context)
+    described = handle(parts, request, context)
     return await described if isinstance(described, Awaitable) else described
 
 
-async def _describe_many(broker: Broker, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+async def _describe_many(parts: Parts, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
     """Describe the resources in turns, since each one takes a millisecond or two."""
     results = []
     for number, resource in enumerate(request.resources, 1):
-        results.append(_describe(broker, resource, request))
+        results.append(_describe(parts, resource, request))
         if number % RESOURCES_PER_TURN == 0:
             await asyncio.sleep(0)
     return DescribeConfigsResponse(results=results)
 
 
-def _describe(broker: Broker, resource: Resource, request: DescribeConfigsRequest) -> Result:
+def _describe(parts: Parts, resource: Resource, request: DescribeConfigsRequest) -> Result:
     result = Result(
         error_message="", resource_type=resource.resource_type, resource_name=resource.resource_name
     )
     names = resource.configuration_keys or None
     try:
-        entries = _entries(broker, resource.resource_type, resource.resource_name, names)
+        entries = _entries(parts, resource.resource_type, resource.resource_name, names)
     except Refusal as refusal:
         result.error_code, result.error_message = refusal.code, refusal.message or ""
         return result
@@ -75,28 +82,28 @@ def _describe(broker: Broker, resource: Resource, request: DescribeConfigsReques
     return result
 
 
-def _entries(broker: Broker, type_: int, name: str, names: Collection[str] | None) -> Iterable[ConfigEntry]:
-    configs = broker.image.configs
+def _entries(parts: Parts, type_: int, name: str, names: Collection[str] | None) -> Iterable[ConfigEntry]:
+    configs = parts.image.configs
     match type_:
         case ResourceType.TOPIC:
             check_topic_name(name)
-            if name not in broker.image.topics.by_name:
+            if name not in parts.image.topics.by_name:
                 raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            return describe.describe_topic(broker.config, configs.of(ResourceType.TOPIC, name), names)
+            return describe.describe_topic(parts.config, configs.of(ResourceType.TOPIC, name), names)
         case ResourceType.BROKER:
             if not name:
-                return describe.describe_cluster_default(broker.config, names)
-            _check_broker_id(broker, name, "expected {0} or empty string, but received {1}")
-            return describe.describe_broker(broker.config, names)
+                return describe.describe_cluster_default(parts.config, names)
+            _check_broker_id(parts, name, "expected {0} or empty string, but received {1}")
+            return describe.describe_broker(parts.config, names)
         case ResourceType.BROKER_LOGGER:
             if not name:
                 raise Refusal(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
-            _check_broker_id(broker, name, "expected {0} but received {1}")
+            _check_broker_id(parts, name, "expected {0} but received {1}")
             return _logger_entries(names)
         case ResourceType.GROUP:
             if not name:
                 raise Refusal(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
-            return describe.describe_group(broker.config, configs.of(ResourceType.GROUP, name), names)
+            return describe.describe_group(parts.config, configs.of(ResourceType.GROUP, name), names)
         case ResourceType.CLIENT_METRICS:
             if not name:
                 raise Refusal(ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty")
@@ -104,15 +111,15 @@ def _entries(broker: Broker, type_: int, name: str, names: Collection[str] | Non
     raise Refusal(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {type_}")
 
 
-def _check_broker_id(broker: Broker, name: str, unexpected: str) -> None:
+def _check_broker_id(parts: Parts, name: str, unexpected: str) -> None:
     """Refuse another broker's id, since a broker describes only itself."""
     try:
         broker_id = int(name)
     except ValueError:
         raise Refusal(ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}") from None
-    if broker_id != broker.node_id:
+    if broker_id != parts.node_id:
         raise Refusal(
-            ErrorCode.INVALID_REQUEST, f"Unexpected broker id, {unexpected.format(broker.node_id, name)}"
+            ErrorCode.INVALID_REQUEST, f"Unexpected broker id, {unexpected.format(parts.node_id, name)}"
         )
 
 
@@ -147,3 +154,10 @@ def _encoded(
         config_type=entry.type,
         documentation=entry.doc if request.include_documentation else None,
     )
+
+
+API = (
+    Api(DescribeConfigsRequest)
+    .on_broker(lambda node: node, handle)
+    .on_controller(lambda node: node, handle_as_controller)
+)

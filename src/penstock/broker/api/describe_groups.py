@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.protocol.api_keys import ApiKey
+from penstock.broker.api_entry import Api
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import DescribeGroupsRequest, DescribeGroupsResponse
 
 if TYPE_CHECKING:
+    from penstock.broker.coordination.groups.runtime import GroupCoordinatorRuntime
     from penstock.broker.network.context import RequestContext
-    from penstock.broker.node import Broker
-
-API_KEY = ApiKey.DESCRIBE_GROUPS
 
 AUTHORIZED_OPERATIONS_VERSION = 3
 
@@ -26,22 +24,24 @@ GROUP_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
 DescribedGroup = DescribeGroupsResponse.DescribedGroup
 
 
-def handle(broker: Broker, request: DescribeGroupsRequest, context: RequestContext) -> DescribeGroupsResponse:
+def handle(
+    groups: GroupCoordinatorRuntime, request: DescribeGroupsRequest, context: RequestContext
+) -> DescribeGroupsResponse:
     shows_operations = (
         context.api_version >= AUTHORIZED_OPERATIONS_VERSION and request.include_authorized_operations
     )
-    groups = []
+    described = []
     for group_id in request.groups:
-        group = _describe(broker, group_id, context)
+        group = _describe(groups, group_id, context)
         if shows_operations and group.error_code == ErrorCode.NONE:
             group.authorized_operations = GROUP_OPERATIONS
-        groups.append(group)
-    return DescribeGroupsResponse(groups=groups)
+        described.append(group)
+    return DescribeGroupsResponse(groups=described)
 
 
-def _describe(broker: Broker, group_id: str, context: RequestContext) -> DescribedGroup:
+def _describe(groups: GroupCoordinatorRuntime, group_id: str, context: RequestContext) -> DescribedGroup:
     try:
-        return broker.groups.describe_group(group_id, context)
+        return groups.describe_group(group_id, context)
     except KafkaError as error:
         return DescribedGroup(
             error_code=error.code,
@@ -51,3 +51,6 @@ def _describe(broker: Broker, group_id: str, context: RequestContext) -> Describ
             protocol_data="",
             members=[],
         )
+
+
+API = Api(DescribeGroupsRequest).on_broker(lambda node: node.groups, handle)

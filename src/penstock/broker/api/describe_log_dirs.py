@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from penstock.protocol.api_keys import ApiKey
+from penstock.broker.api_entry import Api
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import DescribeLogDirsRequest, DescribeLogDirsResponse
 
@@ -15,41 +15,46 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from penstock.broker.network.context import RequestContext
-    from penstock.broker.node import Broker
     from penstock.broker.partitions.replica import Replica
+    from penstock.broker.partitions.replica_manager import ReplicaManager
+    from penstock.storage.log_manager import LogManager
 
-API_KEY = ApiKey.DESCRIBE_LOG_DIRS
 
 Result = DescribeLogDirsResponse.DescribeLogDirsResult
 Topic = DescribeLogDirsResponse.DescribeLogDirsTopic
 Partition = DescribeLogDirsResponse.DescribeLogDirsPartition
 
 
-def handle(
-    broker: Broker, request: DescribeLogDirsRequest, context: RequestContext
-) -> DescribeLogDirsResponse:
-    by_directory: dict[Path, list[Replica]] = {directory.path: [] for directory in broker.logs.directories}
-    for replica in _asked_for(broker, request):
-        directory = broker.logs.directory_of(replica.topic, replica.partition)
+class Parts(Protocol):
+    """The parts of the node that this API uses."""
+
+    logs: LogManager
+    replicas: ReplicaManager
+
+
+def handle(parts: Parts, request: DescribeLogDirsRequest, context: RequestContext) -> DescribeLogDirsResponse:
+    by_directory: dict[Path, list[Replica]] = {directory.path: [] for directory in parts.logs.directories}
+    for replica in _asked_for(parts, request):
+        directory = parts.logs.directory_of(replica.topic, replica.partition)
         if directory is not None:
             by_directory[directory.path].append(replica)
     offline = [
-        Result(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=str(path)) for path in broker.logs.offline
+        Result(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=str(path)) for path in parts.logs.offline
     ]
     return DescribeLogDirsResponse(
-        results=[*(_describe(broker, path, replicas) for path, replicas in by_directory.items()), *offline]
+        results=[*(_describe(parts, path, replicas) for path, replicas in by_directory.items()), *offline]
     )
 
 
-def _asked_for(broker: Broker, request: DescribeLogDirsRequest) -> Iterable[Replica]:
+def _asked_for(parts: Parts, request: DescribeLogDirsRequest) -> Iterable[Replica]:
     if request.topics is None:
-        return broker.replicas
+        return parts.replicas
     wanted = [(topic.topic, partition) for topic in request.topics for partition in topic.partitions]
-    found = (broker.replicas.get(topic, partition) for topic, partition in wanted)
+    found = (parts.replicas.get(topic, partition) for topic, partition in wanted)
     return [replica for replica in found if replica is not None]
 
 
-def _describe(broker: Broker, path: Path, replicas: list[Replica]) -> Result:
+def _describe(parts: Parts, path: Path, replicas: list[Replica]) -> Result:
     topics: dict[str, list[Partition]] = defaultdict(list)
     for replica in replicas:
         topics[replica.topic].append(
@@ -68,5 +73,8 @@ def _describe(broker: Broker, path: Path, replicas: list[Replica]) -> Result:
         topics=[Topic(name=name, partitions=partitions) for name, partitions in topics.items()],
         total_bytes=volume.f_frsize * volume.f_blocks,
         usable_bytes=volume.f_frsize * volume.f_bavail,
-        is_cordoned=path in broker.logs.cordoned,
+        is_cordoned=path in parts.logs.cordoned,
     )
+
+
+API = Api(DescribeLogDirsRequest).on_broker(lambda node: node, handle)

@@ -6,52 +6,59 @@ Version 0.
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
+from penstock.broker.api_entry import Api
 from penstock.broker.network.turns import Steps, in_turns
 from penstock.metadata.controller.state import Refusal
 from penstock.metadata.controller.topic_names import check_topic_name
-from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.messages import DescribeProducersRequest, DescribeProducersResponse
 
 if TYPE_CHECKING:
     from penstock.broker.network.context import RequestContext
-    from penstock.broker.node import Broker
+    from penstock.broker.partitions.replica_manager import ReplicaManager
+    from penstock.metadata.image import MetadataImage
 
-API_KEY = ApiKey.DESCRIBE_PRODUCERS
 
 PartitionResponse = DescribeProducersResponse.PartitionResponse
 
 
+class Parts(Protocol):
+    """The parts of the node that this API uses."""
+
+    image: MetadataImage
+    replicas: ReplicaManager
+
+
 def handle(
-    broker: Broker, request: DescribeProducersRequest, context: RequestContext
+    parts: Parts, request: DescribeProducersRequest, context: RequestContext
 ) -> DescribeProducersResponse | Awaitable[DescribeProducersResponse]:
-    return in_turns(_answer(broker, request))
+    return in_turns(_answer(parts, request))
 
 
-def _answer(broker: Broker, request: DescribeProducersRequest) -> Steps[DescribeProducersResponse]:
+def _answer(parts: Parts, request: DescribeProducersRequest) -> Steps[DescribeProducersResponse]:
     topics = []
     for topic in request.topics:
         partitions = []
         for index in topic.partition_indexes:
-            described = yield from _describe(broker, topic.name, index)
+            described = yield from _describe(parts, topic.name, index)
             partitions.append(described)
         topics.append(DescribeProducersResponse.TopicResponse(name=topic.name, partitions=partitions))
     return DescribeProducersResponse(topics=topics)
 
 
-def _describe(broker: Broker, topic: str, index: int) -> Steps[PartitionResponse]:
+def _describe(parts: Parts, topic: str, index: int) -> Steps[PartitionResponse]:
     yield
     response = PartitionResponse(partition_index=index)
     try:
         check_topic_name(topic)
-        producers = broker.replicas.leader(topic, index).active_producers()
+        producers = parts.replicas.leader(topic, index).active_producers()
     except Refusal as refusal:
         response.error_code, response.error_message = refusal.code, str(refusal)
     except KafkaError as error:
         response.error_code = error.code
-        if topic not in broker.image.topics.by_name:
+        if topic not in parts.image.topics.by_name:
             response.error_message = "This server does not host this topic-partition."
     else:
         for producer in producers:
@@ -67,3 +74,6 @@ def _describe(broker: Broker, topic: str, index: int) -> Steps[PartitionResponse
                 )
             )
     return response
+
+
+API = Api(DescribeProducersRequest).on_broker(lambda node: node, handle)

@@ -7,18 +7,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.protocol.api_keys import ApiKey
+from penstock.broker.api_entry import Api
 from penstock.protocol.messages import DescribeQuorumRequest
 
 if TYPE_CHECKING:
     from penstock.broker.network.context import RequestContext
-    from penstock.broker.node import Broker
+    from penstock.broker.quorum.quorum import Quorum
     from penstock.protocol.codec import Message
-
-API_KEY = ApiKey.DESCRIBE_QUORUM
 
 
 async def handle_as_controller(
-    broker: Broker, request: DescribeQuorumRequest, context: RequestContext
+    quorum: Quorum, request: DescribeQuorumRequest, context: RequestContext
 ) -> Message:
-    return await broker.quorum.handle(request, context)
+    return await quorum.handle(request, context)
+
+
+API = Api(DescribeQuorumRequest).on_controller(lambda node: node.quorum, handle_as_controller)

@@ -5,30 +5,37 @@ Version 0. Topics are sorted by name; a cursor names the next partition.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from penstock.broker.api.authorized_operations import TOPIC_OPERATIONS
 from penstock.broker.api.metadata import offline_replicas
+from penstock.broker.api_entry import Api
 from penstock.metadata.controller.topic_names import INTERNAL_TOPICS, is_valid_topic_name
 from penstock.metadata.image import PartitionRegistration, TopicImage
-from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse
 
 if TYPE_CHECKING:
     from penstock.broker.network.context import RequestContext
-    from penstock.broker.node import Broker
+    from penstock.metadata.configs import BrokerConfig
+    from penstock.metadata.image import MetadataImage
 
-API_KEY = ApiKey.DESCRIBE_TOPIC_PARTITIONS
 
 Topic = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic
 Partition = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponsePartition
 
 
+class Parts(Protocol):
+    """The parts of the node that this API uses."""
+
+    config: BrokerConfig
+    image: MetadataImage
+
+
 def handle(
-    broker: Broker, request: DescribeTopicPartitionsRequest, context: RequestContext
+    parts: Parts, request: DescribeTopicPartitionsRequest, context: RequestContext
 ) -> DescribeTopicPartitionsResponse:
-    names = sorted({topic.name for topic in request.topics}) or sorted(broker.image.topics.by_name)
+    names = sorted({topic.name for topic in request.topics}) or sorted(parts.image.topics.by_name)
     first_topic, first_partition = "", 0
     cursor = request.cursor
     if cursor is not None:
@@ -36,11 +43,11 @@ def handle(
         if first_partition < 0 or (request.topics and first_topic not in names):
             return _refused(request)
         names = [name for name in names if name >= first_topic]
-    limit = broker.config.get_int("max.request.partition.size.limit")
+    limit = parts.config.get_int("max.request.partition.size.limit")
     room = max(1, min(limit, request.response_partition_limit))
     response = DescribeTopicPartitionsResponse()
     for name in names:
-        image = broker.image.topics.by_name.get(name)
+        image = parts.image.topics.by_name.get(name)
         if image is None:
             response.topics.append(_unknown(name))
             continue
@@ -49,7 +56,7 @@ def handle(
             response.next_cursor = _cursor(name, start)
             break
         end = min(start + room, len(image.partitions))
-        response.topics.append(_topic(broker, image, range(start, end)))
+        response.topics.append(_topic(parts, image, range(start, end)))
         room -= max(0, end - start)
         if end < len(image.partitions):
             response.next_cursor = _cursor(name, end)
@@ -80,18 +87,18 @@ def _unknown(name: str) -> Topic:
     )
 
 
-def _topic(broker: Broker, image: TopicImage, partitions: range) -> Topic:
+def _topic(parts: Parts, image: TopicImage, partitions: range) -> Topic:
     return Topic(
         name=image.name,
         topic_id=image.topic_id,
         is_internal=image.name in INTERNAL_TOPICS,
-        partitions=[_partition(broker, p, image.partitions[p]) for p in partitions],
+        partitions=[_partition(parts, p, image.partitions[p]) for p in partitions],
         topic_authorized_operations=TOPIC_OPERATIONS,
     )
 
 
-def _partition(broker: Broker, partition_id: int, partition: PartitionRegistration) -> Partition:
-    has_leader = partition.leader in broker.image.brokers
+def _partition(parts: Parts, partition_id: int, partition: PartitionRegistration) -> Partition:
+    has_leader = partition.leader in parts.image.brokers
     return Partition(
         error_code=ErrorCode.NONE if has_leader else ErrorCode.LEADER_NOT_AVAILABLE,
         partition_index=partition_id,
@@ -101,5 +108,8 @@ def _partition(broker: Broker, partition_id: int, partition: PartitionRegistrati
         isr_nodes=list(partition.isr),
         eligible_leader_replicas=list(partition.elr),
         last_known_elr=list(partition.last_known_elr),
-        offline_replicas=offline_replicas(broker.image.brokers, partition),
+        offline_replicas=offline_replicas(parts.image.brokers, partition),
     )
+
+
+API = Api(DescribeTopicPartitionsRequest).on_broker(lambda node: node, handle)

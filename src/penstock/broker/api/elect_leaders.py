@@ -8,24 +8,20 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from penstock.broker.api_entry import Api
 from penstock.metadata.controller.elections import elect_leaders
-from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.messages import ElectLeadersRequest, ElectLeadersResponse
 
 if TYPE_CHECKING:
+    from penstock.broker.control.controller import Controller
     from penstock.broker.network.context import RequestContext
-    from penstock.broker.node import Broker
-
-API_KEY = ApiKey.ELECT_LEADERS
 
 
 async def handle_as_controller(
-    broker: Broker, request: ElectLeadersRequest, context: RequestContext
+    controller: Controller, request: ElectLeadersRequest, context: RequestContext
 ) -> ElectLeadersResponse:
-    return await broker.controller.submit_and_follow(
-        partial(elect_leaders, request=request), request.timeout_ms
-    )
+    return await controller.submit_and_follow(partial(elect_leaders, request=request), request.timeout_ms)
 
 
 def answer_error(request: ElectLeadersRequest, error: KafkaError, _version: int) -> ElectLeadersResponse:
@@ -43,3 +39,8 @@ def answer_error(request: ElectLeadersRequest, error: KafkaError, _version: int)
             for topic in request.topic_partitions or ()
         ],
     )
+
+
+API = Api(ElectLeadersRequest, answer_error=answer_error).on_controller(
+    lambda node: node.controller, handle_as_controller
+)

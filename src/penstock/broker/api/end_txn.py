@@ -10,16 +10,14 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
+from penstock.broker.api_entry import Api
 from penstock.broker.coordination.transactions.runtime import TV0, TV2, fenced_error
-from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import EndTxnRequest, EndTxnResponse
 
 if TYPE_CHECKING:
+    from penstock.broker.coordination.transactions.runtime import TransactionCoordinatorRuntime
     from penstock.broker.network.context import RequestContext
-    from penstock.broker.node import Broker
-
-API_KEY = ApiKey.END_TXN
 
 FENCED_ERROR_VERSION = 2
 EPOCH_BUMP_VERSION = 5
@@ -28,11 +26,11 @@ NO_PRODUCER_EPOCH = -1
 
 
 def handle(
-    broker: Broker, request: EndTxnRequest, context: RequestContext
+    transactions: TransactionCoordinatorRuntime, request: EndTxnRequest, context: RequestContext
 ) -> EndTxnResponse | Awaitable[EndTxnResponse]:
     client_version = TV2 if context.api_version >= EPOCH_BUMP_VERSION else TV0
     try:
-        response = broker.transactions.end_txn(request, client_version)
+        response = transactions.end_txn(request, client_version)
     except KafkaError as error:
         return _refusal(error.code)
     if isinstance(response, Awaitable):
@@ -55,3 +53,6 @@ def _in_version(response: EndTxnResponse, version: int) -> EndTxnResponse:
     knows_fenced = version >= FENCED_ERROR_VERSION
     response.error_code = fenced_error(response.error_code, knows_fenced=knows_fenced)
     return response
+
+
+API = Api(EndTxnRequest).on_broker(lambda node: node.transactions, handle)

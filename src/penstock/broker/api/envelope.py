@@ -7,18 +7,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock.broker.api_entry import Api
 from penstock.broker.control.forwarding import answer_envelope
-from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.messages import EnvelopeRequest
 
 if TYPE_CHECKING:
+    from penstock.broker.control.controller_apis import ControllerApis
     from penstock.broker.network.context import RequestContext
-    from penstock.broker.node import Broker
-    from penstock.protocol.messages import EnvelopeRequest, EnvelopeResponse
-
-API_KEY = ApiKey.ENVELOPE
+    from penstock.protocol.messages import EnvelopeResponse
 
 
 async def handle_as_controller(
-    broker: Broker, request: EnvelopeRequest, context: RequestContext
+    apis: ControllerApis, request: EnvelopeRequest, context: RequestContext
 ) -> EnvelopeResponse:
-    return await answer_envelope(broker, request, context)
+    return await answer_envelope(apis, request, context)
+
+
+API = Api(EnvelopeRequest).on_controller(lambda node: node.controller_apis, handle_as_controller)

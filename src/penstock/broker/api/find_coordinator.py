@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 from enum import IntEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from penstock.broker.api_entry import Api
 from penstock.broker.network.turns import Steps, in_turns
-from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import FindCoordinatorRequest, FindCoordinatorResponse
 from penstock.protocol.uuids import uuid_from_text
@@ -23,9 +23,7 @@ if TYPE_CHECKING:
     from penstock.broker.coordination.groups.runtime import GroupCoordinatorRuntime
     from penstock.broker.coordination.transactions.runtime import TransactionCoordinatorRuntime
     from penstock.broker.network.context import RequestContext
-    from penstock.broker.node import Broker
-
-API_KEY = ApiKey.FIND_COORDINATOR
+    from penstock.metadata.image import MetadataImage
 
 SEVERAL_KEYS_VERSION = 4
 SHARE_VERSION = 6
@@ -47,26 +45,34 @@ class Answer(NamedTuple):
     port: int = -1
 
 
+class Parts(Protocol):
+    """The parts of the node that this API uses."""
+
+    groups: GroupCoordinatorRuntime
+    image: MetadataImage
+    transactions: TransactionCoordinatorRuntime
+
+
 def handle(
-    broker: Broker, request: FindCoordinatorRequest, context: RequestContext
+    parts: Parts, request: FindCoordinatorRequest, context: RequestContext
 ) -> FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
-    coordinators = _coordinators(broker, request.key_type)
+    coordinators = _coordinators(parts, request.key_type)
     if coordinators is not None and not coordinators.has_topic:
-        return _create_and_answer(broker, coordinators, request, context)
-    return in_turns(_answer(broker, request, context))
+        return _create_and_answer(parts, coordinators, request, context)
+    return in_turns(_answer(parts, request, context))
 
 
 def _coordinators(
-    broker: Broker, key_type: int
+    parts: Parts, key_type: int
 ) -> GroupCoordinatorRuntime | TransactionCoordinatorRuntime | None:
     """The runtime that maps keys of this type to coordinators; None if there is none."""
     if key_type == KeyType.GROUP:
-        return broker.groups
-    return broker.transactions if key_type == KeyType.TRANSACTION else None
+        return parts.groups
+    return parts.transactions if key_type == KeyType.TRANSACTION else None
 
 
 async def _create_and_answer(
-    broker: Broker,
+    parts: Parts,
     coordinators: GroupCoordinatorRuntime | TransactionCoordinatorRuntime,
     request: FindCoordinatorRequest,
     context: RequestContext,
@@ -76,19 +82,19 @@ async def _create_and_answer(
         await coordinators.ensure_topic()
     except KafkaError as error:
         refusal = Answer(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error))
-    response = in_turns(_answer(broker, request, context, refusal))
+    response = in_turns(_answer(parts, request, context, refusal))
     return await response if isinstance(response, Awaitable) else response
 
 
 def _answer(
-    broker: Broker, request: FindCoordinatorRequest, context: RequestContext, refusal: Answer | None = None
+    parts: Parts, request: FindCoordinatorRequest, context: RequestContext, refusal: Answer | None = None
 ) -> Steps[FindCoordinatorResponse]:
     """Find the coordinators of the request's keys; ``refusal`` replaces all answers."""
     answers: dict[str, Answer] = {}
     for key in _keys(request, context):
         yield
         if key not in answers:
-            answers[key] = refusal or _find(broker, request.key_type, key, context)
+            answers[key] = refusal or _find(parts, request.key_type, key, context)
     if context.api_version < SEVERAL_KEYS_VERSION:
         answer = answers[request.key]
         return FindCoordinatorResponse(
@@ -118,18 +124,18 @@ def _keys(request: FindCoordinatorRequest, context: RequestContext) -> list[str]
     return request.coordinator_keys if context.api_version >= SEVERAL_KEYS_VERSION else [request.key]
 
 
-def _find(broker: Broker, key_type: int, key: str, context: RequestContext) -> Answer:
-    coordinators = _coordinators(broker, key_type)
+def _find(parts: Parts, key_type: int, key: str, context: RequestContext) -> Answer:
+    coordinators = _coordinators(parts, key_type)
     if coordinators is not None:
-        return _find_leader(broker, coordinators.TOPIC, coordinators.partition_of(key), context)
+        return _find_leader(parts, coordinators.TOPIC, coordinators.partition_of(key), context)
     if key_type == KeyType.SHARE and context.api_version >= SHARE_VERSION and _is_share_key(key):
         return Answer(ErrorCode.COORDINATOR_NOT_AVAILABLE, "This node does not coordinate share groups yet.")
     return Answer(ErrorCode.INVALID_REQUEST, f"No coordinator has keys of type {key_type} like {key!r}.")
 
 
-def _find_leader(broker: Broker, topic: str, index: int, context: RequestContext) -> Answer:
-    partition = broker.image.topics.partition(topic, index)
-    leader = broker.image.brokers.get(partition.leader) if partition is not None else None
+def _find_leader(parts: Parts, topic: str, index: int, context: RequestContext) -> Answer:
+    partition = parts.image.topics.partition(topic, index)
+    leader = parts.image.brokers.get(partition.leader) if partition is not None else None
     endpoint = leader.endpoint(context.listener_name) if leader is not None else None
     if partition is None or endpoint is None:
         error = ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -147,3 +153,6 @@ def _is_share_key(key: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+API = Api(FindCoordinatorRequest).on_broker(lambda node: node, handle)

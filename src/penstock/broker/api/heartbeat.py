@@ -8,22 +8,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.protocol.api_keys import ApiKey
+from penstock.broker.api_entry import Api
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import HeartbeatRequest, HeartbeatResponse
 
 if TYPE_CHECKING:
+    from penstock.broker.coordination.groups.runtime import GroupCoordinatorRuntime
     from penstock.broker.network.context import RequestContext
-    from penstock.broker.node import Broker
-
-API_KEY = ApiKey.HEARTBEAT
 
 
-def handle(broker: Broker, request: HeartbeatRequest, context: RequestContext) -> HeartbeatResponse:
+def handle(
+    groups: GroupCoordinatorRuntime, request: HeartbeatRequest, context: RequestContext
+) -> HeartbeatResponse:
     try:
-        error = broker.groups.heartbeat(request)
+        error = groups.heartbeat(request)
     except KafkaError as refused:
         error = refused.code
         if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
             error = ErrorCode.NONE
     return HeartbeatResponse(error_code=error)
+
+
+API = Api(HeartbeatRequest).on_broker(lambda node: node.groups, handle)

@@ -7,8 +7,9 @@ controller; a restart resets them. A request for configs of a single broker must
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
+from penstock.broker.api_entry import Api
 from penstock.broker.control.config_changes import (
     Outcome,
     answers,
@@ -16,42 +17,48 @@ from penstock.broker.control.config_changes import (
     is_of_loggers,
     set_log_levels,
 )
+from penstock.broker.setup.host import NodeHost
 from penstock.metadata.controller.configs import incremental_alter_configs
-from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.messages import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
 
 if TYPE_CHECKING:
+    from penstock.broker.control.config_changes import ConfigHost
+    from penstock.broker.control.controller import Controller
     from penstock.broker.network.context import RequestContext
-    from penstock.broker.node import Broker
 
-API_KEY = ApiKey.INCREMENTAL_ALTER_CONFIGS
 
 ResourceResponse = IncrementalAlterConfigsResponse.AlterConfigsResourceResponse
 
 
+class ControllerParts(NodeHost, Protocol):
+    """The parts of a controller that this API uses."""
+
+    controller: Controller
+
+
 async def handle(
-    broker: Broker, request: IncrementalAlterConfigsRequest, context: RequestContext
+    host: ConfigHost, request: IncrementalAlterConfigsRequest, context: RequestContext
 ) -> IncrementalAlterConfigsResponse:
     resources = list(request.resources)
-    outcomes = await change_configs(broker, request, context)
+    outcomes = await change_configs(host, request, context)
     return IncrementalAlterConfigsResponse(responses=answers(ResourceResponse, resources, outcomes))
 
 
 async def handle_as_controller(
-    broker: Broker, request: IncrementalAlterConfigsRequest, context: RequestContext
+    parts: ControllerParts, request: IncrementalAlterConfigsRequest, context: RequestContext
 ) -> IncrementalAlterConfigsResponse:
     """Set log levels of this controller, active or not; the active controller decides the other configs."""
     decide = partial(incremental_alter_configs, is_forwarded=context.is_forwarded)
     of_loggers = [resource for resource in request.resources if is_of_loggers(resource)]
     if not of_loggers:
-        return await broker.controller.submit_and_follow(partial(decide, request=request))
+        return await parts.controller.submit_and_follow(partial(decide, request=request))
     others = [resource for resource in request.resources if not is_of_loggers(resource)]
-    set_here = [set_log_levels(broker, r, validate_only=request.validate_only) for r in of_loggers]
+    set_here = [set_log_levels(parts, r, validate_only=request.validate_only) for r in of_loggers]
     response = IncrementalAlterConfigsResponse()
     if others:
         left = IncrementalAlterConfigsRequest(resources=others, validate_only=request.validate_only)
-        response = await broker.controller.submit_and_follow(partial(decide, request=left))
+        response = await parts.controller.submit_and_follow(partial(decide, request=left))
     response.responses = [*response.responses, *answers(ResourceResponse, of_loggers, set_here)]
     return response
 
@@ -61,3 +68,10 @@ def answer_error(
 ) -> IncrementalAlterConfigsResponse:
     failed = [Outcome(error.code, error.message)] * len(request.resources)
     return IncrementalAlterConfigsResponse(responses=answers(ResourceResponse, request.resources, failed))
+
+
+API = (
+    Api(IncrementalAlterConfigsRequest, answer_error=answer_error)
+    .on_broker(lambda node: node, handle)
+    .on_controller(lambda node: node, handle_as_controller)
+)

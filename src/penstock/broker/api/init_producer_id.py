@@ -6,34 +6,40 @@ As in Kafka 4.3, version 6 with transactions that an external coordinator prepar
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
+from penstock.broker.api_entry import Api
 from penstock.broker.coordination.transactions.runtime import fenced_error
-from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import InitProducerIdRequest, InitProducerIdResponse
 
 if TYPE_CHECKING:
+    from penstock.broker.coordination.transactions.producer_ids import ProducerIds
+    from penstock.broker.coordination.transactions.runtime import TransactionCoordinatorRuntime
     from penstock.broker.network.context import RequestContext
-    from penstock.broker.node import Broker
-
-API_KEY = ApiKey.INIT_PRODUCER_ID
 
 FENCED_ERROR_VERSION = 4
 NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1
 
 
+class Parts(Protocol):
+    """The parts of the node that this API uses."""
+
+    producer_ids: ProducerIds
+    transactions: TransactionCoordinatorRuntime
+
+
 def handle(
-    broker: Broker, request: InitProducerIdRequest, context: RequestContext
+    parts: Parts, request: InitProducerIdRequest, context: RequestContext
 ) -> InitProducerIdResponse | Awaitable[InitProducerIdResponse]:
     half_given = (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH)
     if half_given or request.transactional_id == "":
         return _refusal(ErrorCode.INVALID_REQUEST)
     if request.transactional_id is None:
-        return _next_producer_id(broker)
+        return _next_producer_id(parts)
     try:
-        response = broker.transactions.init_producer_id(request)
+        response = parts.transactions.init_producer_id(request)
     except KafkaError as error:
         return _refusal(error.code)
     if isinstance(response, Awaitable):
@@ -54,9 +60,9 @@ def _in_version(response: InitProducerIdResponse, version: int) -> InitProducerI
     return response
 
 
-async def _next_producer_id(broker: Broker) -> InitProducerIdResponse:
+async def _next_producer_id(parts: Parts) -> InitProducerIdResponse:
     try:
-        return InitProducerIdResponse(producer_id=await broker.producer_ids.next(), producer_epoch=0)
+        return InitProducerIdResponse(producer_id=await parts.producer_ids.next(), producer_epoch=0)
     except KafkaError as error:
         return _refusal(error.code)
 
@@ -65,3 +71,6 @@ def _refusal(code: ErrorCode) -> InitProducerIdResponse:
     return InitProducerIdResponse(
         error_code=code, producer_id=NO_PRODUCER_ID, producer_epoch=NO_PRODUCER_EPOCH
     )
+
+
+API = Api(InitProducerIdRequest).on_broker(lambda node: node, handle)

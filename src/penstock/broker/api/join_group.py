@@ -8,27 +8,25 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-from penstock.protocol.api_keys import ApiKey
+from penstock.broker.api_entry import Api
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.messages import JoinGroupRequest, JoinGroupResponse
 
 if TYPE_CHECKING:
+    from penstock.broker.coordination.groups.runtime import GroupCoordinatorRuntime
     from penstock.broker.network.context import RequestContext
-    from penstock.broker.node import Broker
-
-API_KEY = ApiKey.JOIN_GROUP
 
 REBALANCE_TIMEOUT_VERSION = 1
 NULLABLE_PROTOCOL_VERSION = 7
 
 
 def handle(
-    broker: Broker, request: JoinGroupRequest, context: RequestContext
+    groups: GroupCoordinatorRuntime, request: JoinGroupRequest, context: RequestContext
 ) -> JoinGroupResponse | Awaitable[JoinGroupResponse]:
     if context.api_version < REBALANCE_TIMEOUT_VERSION:
         request.rebalance_timeout_ms = request.session_timeout_ms
     try:
-        response = broker.groups.join_group(request, context)
+        response = groups.join_group(request, context)
     except KafkaError as error:
         response = JoinGroupResponse(error_code=error.code, member_id=request.member_id)
     if isinstance(response, JoinGroupResponse):
@@ -53,3 +51,6 @@ def _in_version(response: JoinGroupResponse, version: int) -> JoinGroupResponse:
     else:
         response.protocol_name = response.protocol_name or None
     return response
+
+
+API = Api(JoinGroupRequest).on_broker(lambda node: node.groups, handle)

@@ -9,27 +9,25 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-from penstock.protocol.api_keys import ApiKey
+from penstock.broker.api_entry import Api
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.messages import LeaveGroupRequest, LeaveGroupResponse
 
 if TYPE_CHECKING:
+    from penstock.broker.coordination.groups.runtime import GroupCoordinatorRuntime
     from penstock.broker.network.context import RequestContext
-    from penstock.broker.node import Broker
-
-API_KEY = ApiKey.LEAVE_GROUP
 
 SEVERAL_MEMBERS_VERSION = 3
 
 
 def handle(
-    broker: Broker, request: LeaveGroupRequest, context: RequestContext
+    groups: GroupCoordinatorRuntime, request: LeaveGroupRequest, context: RequestContext
 ) -> LeaveGroupResponse | Awaitable[LeaveGroupResponse]:
     is_single = context.api_version < SEVERAL_MEMBERS_VERSION
     if is_single:
         request.members = [LeaveGroupRequest.MemberIdentity(member_id=request.member_id)]
     try:
-        response = broker.groups.leave_group(request)
+        response = groups.leave_group(request)
     except KafkaError as error:
         return LeaveGroupResponse(error_code=error.code)
     return _wait(response, is_single) if isinstance(response, Awaitable) else _answer(response, is_single)
@@ -47,3 +45,6 @@ def _answer(response: LeaveGroupResponse, is_single: bool) -> LeaveGroupResponse
         error_code = response.error_code or response.members[0].error_code
         return LeaveGroupResponse(error_code=error_code)
     return response
+
+
+API = Api(LeaveGroupRequest).on_broker(lambda node: node.groups, handle)

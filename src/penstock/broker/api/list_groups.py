@@ -7,20 +7,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.protocol.api_keys import ApiKey
+from penstock.broker.api_entry import Api
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.messages import ListGroupsRequest, ListGroupsResponse
 
 if TYPE_CHECKING:
+    from penstock.broker.coordination.groups.runtime import GroupCoordinatorRuntime
     from penstock.broker.network.context import RequestContext
-    from penstock.broker.node import Broker
-
-API_KEY = ApiKey.LIST_GROUPS
 
 
-def handle(broker: Broker, request: ListGroupsRequest, context: RequestContext) -> ListGroupsResponse:
+def handle(
+    groups: GroupCoordinatorRuntime, request: ListGroupsRequest, context: RequestContext
+) -> ListGroupsResponse:
     try:
-        groups = broker.groups.list_groups(request.states_filter, request.types_filter)
+        listed = groups.list_groups(request.states_filter, request.types_filter)
     except KafkaError as error:
         return ListGroupsResponse(error_code=error.code, groups=[])
-    return ListGroupsResponse(groups=groups)
+    return ListGroupsResponse(groups=listed)
+
+
+API = Api(ListGroupsRequest).on_broker(lambda node: node.groups, handle)

@@ -10,19 +10,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
+from penstock.broker.api_entry import Api
 from penstock.broker.network.turns import Steps, in_turns
-from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import ListOffsetsRequest, ListOffsetsResponse
 
 if TYPE_CHECKING:
     from penstock.broker.network.context import RequestContext
-    from penstock.broker.node import Broker
     from penstock.broker.partitions.replica import Replica
-
-API_KEY = ApiKey.LIST_OFFSETS
+    from penstock.broker.partitions.replica_manager import ReplicaManager
+    from penstock.broker.setup.host import RunInWorker
 
 LATEST = -1
 EARLIEST = -2
@@ -43,22 +42,31 @@ PartitionResponse = ListOffsetsResponse.ListOffsetsPartitionResponse
 Wanted = ListOffsetsRequest.ListOffsetsPartition
 
 
+class Parts(Protocol):
+    """The parts of the node that this API uses."""
+
+    replicas: ReplicaManager
+
+    @property
+    def decode_in_worker(self) -> RunInWorker: ...
+
+
 def handle(
-    broker: Broker, request: ListOffsetsRequest, context: RequestContext
+    parts: Parts, request: ListOffsetsRequest, context: RequestContext
 ) -> ListOffsetsResponse | Awaitable[ListOffsetsResponse]:
     if any(_must_search(wanted.timestamp) for topic in request.topics for wanted in topic.partitions):
-        return _search(broker, request, context.api_version)
-    return in_turns(_answer(broker, request, context.api_version))
+        return _search(parts, request, context.api_version)
+    return in_turns(_answer(parts, request, context.api_version))
 
 
-def _answer(broker: Broker, request: ListOffsetsRequest, version: int) -> Steps[ListOffsetsResponse]:
+def _answer(parts: Parts, request: ListOffsetsRequest, version: int) -> Steps[ListOffsetsResponse]:
     response = ListOffsetsResponse()
     for topic in request.topics:
         answered = TopicResponse(name=topic.name)
         response.topics.append(answered)
         for wanted in topic.partitions:
             yield
-            answered.partitions.append(_known_offset(broker, request, topic.name, wanted, version))
+            answered.partitions.append(_known_offset(parts, request, topic.name, wanted, version))
     return response
 
 
@@ -66,28 +74,28 @@ def _must_search(timestamp: int) -> bool:
     return timestamp >= 0 or timestamp == MAX_TIMESTAMP
 
 
-async def _search(broker: Broker, request: ListOffsetsRequest, version: int) -> ListOffsetsResponse:
+async def _search(parts: Parts, request: ListOffsetsRequest, version: int) -> ListOffsetsResponse:
     topics = []
     for topic in request.topics:
         partitions = await asyncio.gather(
-            *(_searched_offset(broker, request, topic.name, wanted, version) for wanted in topic.partitions)
+            *(_searched_offset(parts, request, topic.name, wanted, version) for wanted in topic.partitions)
         )
         topics.append(TopicResponse(name=topic.name, partitions=list(partitions)))
     return ListOffsetsResponse(topics=topics)
 
 
 async def _searched_offset(
-    broker: Broker, request: ListOffsetsRequest, topic: str, wanted: Wanted, version: int
+    parts: Parts, request: ListOffsetsRequest, topic: str, wanted: Wanted, version: int
 ) -> PartitionResponse:
     if not _must_search(wanted.timestamp) or version < FIRST_VERSION_OF.get(wanted.timestamp, 0):
-        return _known_offset(broker, request, topic, wanted, version)
+        return _known_offset(parts, request, topic, wanted, version)
     index = wanted.partition_index
     try:
-        replica = _replica(broker, request, topic, wanted)
+        replica = _replica(parts, request, topic, wanted)
         if wanted.timestamp == MAX_TIMESTAMP:
-            found = await broker.decode_in_worker(replica.log.max_timestamp_offset)
+            found = await parts.decode_in_worker(replica.log.max_timestamp_offset)
         else:
-            found = await broker.decode_in_worker(replica.log.offset_for_timestamp, wanted.timestamp)
+            found = await parts.decode_in_worker(replica.log.offset_for_timestamp, wanted.timestamp)
     except KafkaError as error:
         return PartitionResponse(partition_index=index, error_code=error.code)
     if found is None or found.offset >= _last_fetchable(replica, request):
@@ -103,13 +111,13 @@ async def _searched_offset(
 
 
 def _known_offset(
-    broker: Broker, request: ListOffsetsRequest, topic: str, wanted: Wanted, version: int
+    parts: Parts, request: ListOffsetsRequest, topic: str, wanted: Wanted, version: int
 ) -> PartitionResponse:
     index = wanted.partition_index
     if version < FIRST_VERSION_OF.get(wanted.timestamp, 0) or wanted.timestamp < EARLIEST_PENDING_UPLOAD:
         return PartitionResponse(partition_index=index, error_code=ErrorCode.UNSUPPORTED_VERSION)
     try:
-        replica = _replica(broker, request, topic, wanted)
+        replica = _replica(parts, request, topic, wanted)
     except KafkaError as error:
         return PartitionResponse(partition_index=index, error_code=error.code)
     if wanted.timestamp == LATEST and (uncertain := _uncertain(replica, request, version)):
@@ -125,9 +133,9 @@ def _known_offset(
     return PartitionResponse(partition_index=index, timestamp=-1, offset=offset, leader_epoch=epoch)
 
 
-def _replica(broker: Broker, request: ListOffsetsRequest, topic: str, wanted: Wanted) -> Replica:
+def _replica(parts: Parts, request: ListOffsetsRequest, topic: str, wanted: Wanted) -> Replica:
     """Find the replica that answers. Raises KafkaError."""
-    find = broker.replicas.readable if request.replica_id == DEBUGGING else broker.replicas.leader
+    find = parts.replicas.readable if request.replica_id == DEBUGGING else parts.replicas.leader
     return find(topic, wanted.partition_index, wanted.current_leader_epoch)
 
 
@@ -156,3 +164,6 @@ def _last_fetchable(replica: Replica, request: ListOffsetsRequest) -> int:
     if request.isolation_level == READ_COMMITTED:
         return replica.last_stable_offset
     return replica.high_watermark
+
+
+API = Api(ListOffsetsRequest).on_broker(lambda node: node, handle)

@@ -8,18 +8,19 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from penstock.broker.api_entry import Api
 from penstock.metadata.controller.reassignment import list_partition_reassignments
-from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.messages import ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse
 
 if TYPE_CHECKING:
+    from penstock.broker.control.controller import Controller
     from penstock.broker.network.context import RequestContext
-    from penstock.broker.node import Broker
-
-API_KEY = ApiKey.LIST_PARTITION_REASSIGNMENTS
 
 
 async def handle_as_controller(
-    broker: Broker, request: ListPartitionReassignmentsRequest, context: RequestContext
+    controller: Controller, request: ListPartitionReassignmentsRequest, context: RequestContext
 ) -> ListPartitionReassignmentsResponse:
-    return await broker.controller.submit(partial(list_partition_reassignments, request=request))
+    return await controller.submit(partial(list_partition_reassignments, request=request))
+
+
+API = Api(ListPartitionReassignmentsRequest).on_controller(lambda node: node.controller, handle_as_controller)

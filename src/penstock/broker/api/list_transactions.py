@@ -8,21 +8,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.protocol.api_keys import ApiKey
+from penstock.broker.api_entry import Api
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.messages import ListTransactionsRequest, ListTransactionsResponse
 
 if TYPE_CHECKING:
+    from penstock.broker.coordination.transactions.runtime import TransactionCoordinatorRuntime
     from penstock.broker.network.context import RequestContext
-    from penstock.broker.node import Broker
-
-API_KEY = ApiKey.LIST_TRANSACTIONS
 
 
 async def handle(
-    broker: Broker, request: ListTransactionsRequest, context: RequestContext
+    transactions: TransactionCoordinatorRuntime, request: ListTransactionsRequest, context: RequestContext
 ) -> ListTransactionsResponse:
     try:
-        return await broker.transactions.list(request)
+        return await transactions.list(request)
     except KafkaError as error:
         return ListTransactionsResponse(error_code=error.code)
+
+
+API = Api(ListTransactionsRequest).on_broker(lambda node: node.transactions, handle)

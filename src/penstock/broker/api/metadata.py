@@ -8,14 +8,14 @@ retry; here the first answer contains the topic.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Iterable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from penstock.broker.api.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
+from penstock.broker.api_entry import Api
 from penstock.broker.network.turns import Steps, in_turns
 from penstock.metadata.controller.topic_names import INTERNAL_TOPICS, is_valid_topic_name
 from penstock.metadata.controller.topics import internal_topic
 from penstock.metadata.image import NO_LEADER, BrokerRegistration, PartitionRegistration, TopicImage
-from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import (
     ZERO_UUID,
@@ -26,10 +26,12 @@ from penstock.protocol.messages import (
 )
 
 if TYPE_CHECKING:
+    from penstock.broker.control.forwarding import Forwarding
     from penstock.broker.network.context import RequestContext
-    from penstock.broker.node import Broker
+    from penstock.broker.partitions.replica_manager import ReplicaManager
+    from penstock.metadata.configs import BrokerConfig
+    from penstock.metadata.image import MetadataImage
 
-API_KEY = ApiKey.METADATA
 
 Topic = MetadataResponse.MetadataResponseTopic
 Partition = MetadataResponse.MetadataResponsePartition
@@ -45,38 +47,47 @@ _TOPIC_ID_VERSION: Final = 12
 """Versions 10 and 11 have the field, but cannot request topics by it."""
 
 
+class Parts(Protocol):
+    """The parts of the node that this API uses."""
+
+    cluster_id: str
+    config: BrokerConfig
+    forwarding: Forwarding
+    image: MetadataImage
+    node_id: int
+    replicas: ReplicaManager
+
+
 def handle(
-    broker: Broker, request: MetadataRequest, context: RequestContext
+    parts: Parts, request: MetadataRequest, context: RequestContext
 ) -> MetadataResponse | Awaitable[MetadataResponse]:
     asked = request.topics
     if asked is None or (context.api_version == 0 and not asked):
-        images = list(broker.image.topics)
-        return in_turns(_respond(broker, request, context, (_topic(broker, context, i) for i in images)))
+        images = list(parts.image.topics)
+        return in_turns(_respond(parts, request, context, (_topic(parts, context, i) for i in images)))
     if context.api_version < _TOPIC_ID_VERSION and any(
         t.topic_id != ZERO_UUID or t.name is None for t in asked
     ):
         return _refuse_topic_ids(asked)
     ids = [topic.topic_id for topic in asked if topic.topic_id != ZERO_UUID]
     if ids:
-        return in_turns(_respond(broker, request, context, (_topic_by_id(broker, context, i) for i in ids)))
+        return in_turns(_respond(parts, request, context, (_topic_by_id(parts, context, i) for i in ids)))
     names = list(dict.fromkeys(topic.name or "" for topic in asked))
-    missing = [
-        name for name in names if name not in broker.image.topics.by_name and is_valid_topic_name(name)
-    ]
+    missing = [name for name in names if name not in parts.image.topics.by_name and is_valid_topic_name(name)]
     may_create = request.allow_auto_topic_creation or context.api_version < _AUTO_CREATE_VERSION
-    if missing and may_create and broker.config.get_bool("auto.create.topics.enable"):
-        return _create_and_respond(broker, request, context, names, missing)
+    if missing and may_create and parts.config.get_bool("auto.create.topics.enable"):
+        return _create_and_respond(parts, request, context, names, missing)
     return in_turns(
-        _respond(broker, request, context, (_topic_by_name(broker, context, name) for name in names))
+        _respond(parts, request, context, (_topic_by_name(parts, context, name) for name in names))
     )
 
 
 async def _create_and_respond(
-    broker: Broker, request: MetadataRequest, context: RequestContext, names: list[str], missing: list[str]
+    parts: Parts, request: MetadataRequest, context: RequestContext, names: list[str], missing: list[str]
 ) -> MetadataResponse:
-    refused = await _auto_create(broker, missing)
-    topics = (_topic_by_name(broker, context, name) for name in names)
-    response = in_turns(_respond(broker, request, context, topics))
+    refused = await _auto_create(parts, missing)
+    topics = (_topic_by_name(parts, context, name) for name in names)
+    response = in_turns(_respond(parts, request, context, topics))
     if not isinstance(response, MetadataResponse):
         response = await response
     for topic in response.topics:
@@ -85,16 +96,16 @@ async def _create_and_respond(
     return response
 
 
-async def _auto_create(broker: Broker, names: list[str]) -> dict[str, ErrorCode]:
+async def _auto_create(parts: Parts, names: list[str]) -> dict[str, ErrorCode]:
     """Create topics with the broker's defaults; return the errors to answer for those that failed."""
     topics = [
-        internal_topic(name, broker.config)
+        internal_topic(name, parts.config)
         if name in INTERNAL_TOPICS
         else CreateTopicsRequest.CreatableTopic(name=name, num_partitions=-1, replication_factor=-1)
         for name in names
     ]
     try:
-        response = await broker.forwarding.ask(CreateTopicsRequest(topics=topics), CreateTopicsResponse)
+        response = await parts.forwarding.ask(CreateTopicsRequest(topics=topics), CreateTopicsResponse)
     except KafkaError:
         return dict.fromkeys(names, ErrorCode.LEADER_NOT_AVAILABLE)
     return {
@@ -105,7 +116,7 @@ async def _auto_create(broker: Broker, names: list[str]) -> dict[str, ErrorCode]
 
 
 def _respond(
-    broker: Broker, request: MetadataRequest, context: RequestContext, topics: Iterable[Topic]
+    parts: Parts, request: MetadataRequest, context: RequestContext, topics: Iterable[Topic]
 ) -> Steps[MetadataResponse]:
     """Build the response; ``topics`` is evaluated one by one."""
     response = MetadataResponse(
@@ -113,11 +124,11 @@ def _respond(
             MetadataResponse.MetadataResponseBroker(
                 node_id=registration.broker_id, host=endpoint.host, port=endpoint.port, rack=registration.rack
             )
-            for registration in broker.image.cluster.unfenced_brokers()
+            for registration in parts.image.cluster.unfenced_brokers()
             if (endpoint := registration.endpoint(context.listener_name)) is not None
         ],
-        cluster_id=broker.cluster_id,
-        controller_id=broker.node_id,
+        cluster_id=parts.cluster_id,
+        controller_id=parts.node_id,
     )
     for topic in topics:
         response.topics.append(topic)
@@ -140,25 +151,25 @@ def _refuse_topic_ids(asked: list[MetadataRequest.MetadataRequestTopic]) -> Meta
     )
 
 
-def _topic_by_id(broker: Broker, context: RequestContext, topic_id: bytes) -> Topic:
-    image = broker.image.topics.by_id.get(topic_id)
+def _topic_by_id(parts: Parts, context: RequestContext, topic_id: bytes) -> Topic:
+    image = parts.image.topics.by_id.get(topic_id)
     if image is None:
         return Topic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id)
-    return _topic(broker, context, image)
+    return _topic(parts, context, image)
 
 
-def _topic_by_name(broker: Broker, context: RequestContext, name: str) -> Topic:
-    image = broker.image.topics.by_name.get(name)
+def _topic_by_name(parts: Parts, context: RequestContext, name: str) -> Topic:
+    image = parts.image.topics.by_name.get(name)
     if image is not None:
-        return _topic(broker, context, image)
+        return _topic(parts, context, image)
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if not is_valid_topic_name(name):
         code = ErrorCode.INVALID_TOPIC_EXCEPTION
     return Topic(error_code=code, name=name, is_internal=name in INTERNAL_TOPICS)
 
 
-def _topic(broker: Broker, context: RequestContext, image: TopicImage) -> Topic:
-    brokers = broker.image.brokers
+def _topic(parts: Parts, context: RequestContext, image: TopicImage) -> Topic:
+    brokers = parts.image.brokers
     return Topic(
         name=image.name,
         topic_id=image.topic_id,
@@ -169,7 +180,7 @@ def _topic(broker: Broker, context: RequestContext, image: TopicImage) -> Topic:
                 context,
                 partition_id,
                 partition,
-                broker.node_id if (image.name, partition_id) in broker.replicas.failed else NO_LEADER,
+                parts.node_id if (image.name, partition_id) in parts.replicas.failed else NO_LEADER,
             )
             for partition_id, partition in image.partitions.items()
         ],
@@ -218,3 +229,6 @@ def offline_replicas(brokers: dict[int, BrokerRegistration], partition: Partitio
         or broker.fenced
         or not broker.has_online_directory(directory)
     ]
+
+
+API = Api(MetadataRequest).on_broker(lambda node: node, handle)

@@ -7,18 +7,17 @@ are refused one by one, and the others are committed.
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
+from penstock.broker.api_entry import Api
 from penstock.coordinators.group.offset_commit import commit_error_response
-from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import OffsetCommitRequest, OffsetCommitResponse
 
 if TYPE_CHECKING:
+    from penstock.broker.coordination.groups.runtime import GroupCoordinatorRuntime
     from penstock.broker.network.context import RequestContext
-    from penstock.broker.node import Broker
-
-API_KEY = ApiKey.OFFSET_COMMIT
+    from penstock.metadata.image import MetadataImage
 
 TOPIC_IDS_VERSION = 10
 
@@ -26,19 +25,26 @@ RequestTopic = OffsetCommitRequest.OffsetCommitRequestTopic
 ResponseTopic = OffsetCommitResponse.OffsetCommitResponseTopic
 
 
+class Parts(Protocol):
+    """The parts of the node that this API uses."""
+
+    groups: GroupCoordinatorRuntime
+    image: MetadataImage
+
+
 def handle(
-    broker: Broker, request: OffsetCommitRequest, context: RequestContext
+    parts: Parts, request: OffsetCommitRequest, context: RequestContext
 ) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
     by_id = context.api_version >= TOPIC_IDS_VERSION
     refused: list[ResponseTopic] = []
     known: list[RequestTopic] = []
     for topic in request.topics:
-        _sort_out(broker, topic, by_id, known, refused)
+        _sort_out(parts, topic, by_id, known, refused)
     if not known:
         return OffsetCommitResponse(topics=refused)
     request.topics = known
     try:
-        response = broker.groups.commit_offsets(request, context)
+        response = parts.groups.commit_offsets(request, context)
     except KafkaError as error:
         response = commit_error_response(request, error.code)
     if isinstance(response, Awaitable):
@@ -57,10 +63,10 @@ async def _wait(
 
 
 def _sort_out(
-    broker: Broker, topic: RequestTopic, by_id: bool, known: list[RequestTopic], refused: list[ResponseTopic]
+    parts: Parts, topic: RequestTopic, by_id: bool, known: list[RequestTopic], refused: list[ResponseTopic]
 ) -> None:
     """Fill in the topic's name or id, and separate partitions that do not exist."""
-    topics = broker.image.topics
+    topics = parts.image.topics
     image = topics.by_id.get(topic.topic_id) if by_id else topics.by_name.get(topic.name)
     if image is None:
         error = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -100,3 +106,6 @@ def _merge(response: OffsetCommitResponse, refused: list[ResponseTopic]) -> Offs
         if earlier is not topic:
             earlier.partitions += topic.partitions
     return OffsetCommitResponse(topics=list(by_topic.values()))
+
+
+API = Api(OffsetCommitRequest).on_broker(lambda node: node, handle)

@@ -6,27 +6,34 @@ Version 0. Behaves as in Kafka.
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from penstock.protocol.api_keys import ApiKey
+from penstock.broker.api_entry import Api
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import OffsetDeleteRequest, OffsetDeleteResponse
 
 if TYPE_CHECKING:
+    from penstock.broker.coordination.groups.runtime import GroupCoordinatorRuntime
     from penstock.broker.network.context import RequestContext
-    from penstock.broker.node import Broker
+    from penstock.metadata.image import MetadataImage
 
-API_KEY = ApiKey.OFFSET_DELETE
 
 ResponsePartition = OffsetDeleteResponse.OffsetDeleteResponsePartition
 
 
+class Parts(Protocol):
+    """The parts of the node that this API uses."""
+
+    groups: GroupCoordinatorRuntime
+    image: MetadataImage
+
+
 def handle(
-    broker: Broker, request: OffsetDeleteRequest, context: RequestContext
+    parts: Parts, request: OffsetDeleteRequest, context: RequestContext
 ) -> OffsetDeleteResponse | Awaitable[OffsetDeleteResponse]:
     unknown: dict[str, list[ResponsePartition]] = {}
     for topic in request.topics:
-        image = broker.image.topics.by_name.get(topic.name)
+        image = parts.image.topics.by_name.get(topic.name)
         partitions = image.partitions if image is not None else {}
         missing = [p for p in topic.partitions if p.partition_index not in partitions]
         if missing:
@@ -40,7 +47,7 @@ def handle(
         topic.partitions = [p for p in topic.partitions if p.partition_index in partitions]
     request.topics = [topic for topic in request.topics if topic.partitions]
     try:
-        response = broker.groups.delete_offsets(request)
+        response = parts.groups.delete_offsets(request)
     except KafkaError as error:
         return OffsetDeleteResponse(error_code=error.code)
     return _wait(response, unknown) if isinstance(response, Awaitable) else _merge(response, unknown)
@@ -67,3 +74,6 @@ def _merge(
         for name, partitions in unknown.items()
     ]
     return response
+
+
+API = Api(OffsetDeleteRequest).on_broker(lambda node: node, handle)

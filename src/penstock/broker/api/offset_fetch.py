@@ -7,17 +7,16 @@ version 10 (KIP-848). Version 1 has no field for an error of the group, so every
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from penstock.protocol.api_keys import ApiKey
+from penstock.broker.api_entry import Api
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import ZERO_UUID, OffsetFetchRequest, OffsetFetchResponse
 
 if TYPE_CHECKING:
+    from penstock.broker.coordination.groups.runtime import GroupCoordinatorRuntime
     from penstock.broker.network.context import RequestContext
-    from penstock.broker.node import Broker
-
-API_KEY = ApiKey.OFFSET_FETCH
+    from penstock.metadata.image import MetadataImage
 
 GROUP_ERROR_VERSION = 2
 REQUIRE_STABLE_VERSION = 7
@@ -30,14 +29,21 @@ ResponseTopics = OffsetFetchResponse.OffsetFetchResponseTopics
 ResponsePartitions = OffsetFetchResponse.OffsetFetchResponsePartitions
 
 
+class Parts(Protocol):
+    """The parts of the node that this API uses."""
+
+    groups: GroupCoordinatorRuntime
+    image: MetadataImage
+
+
 def handle(
-    broker: Broker, request: OffsetFetchRequest, context: RequestContext
+    parts: Parts, request: OffsetFetchRequest, context: RequestContext
 ) -> OffsetFetchResponse | Awaitable[OffsetFetchResponse]:
     version = context.api_version
     require_stable = version >= REQUIRE_STABLE_VERSION and request.require_stable
     by_id = version >= TOPIC_IDS_VERSION
     asked = request.groups if version >= SEVERAL_GROUPS_VERSION else [_single_group(request)]
-    groups = [_fetch(broker, group, require_stable, by_id) for group in asked]
+    groups = [_fetch(parts, group, require_stable, by_id) for group in asked]
     known = [group for group in groups if isinstance(group, ResponseGroup)]
     if len(known) == len(groups):
         return _response(request, known, version)
@@ -58,35 +64,35 @@ def _response(request: OffsetFetchRequest, groups: list[ResponseGroup], version:
 
 
 def _fetch(
-    broker: Broker, request: RequestGroup, require_stable: bool, by_id: bool
+    parts: Parts, request: RequestGroup, require_stable: bool, by_id: bool
 ) -> ResponseGroup | Awaitable[ResponseGroup]:
     unknown: list[ResponseTopics] = []
     if by_id and request.topics is not None:
-        unknown = _name_topics(broker, request)
+        unknown = _name_topics(parts, request)
     try:
-        response = broker.groups.fetch_offsets(request, require_stable=require_stable)
+        response = parts.groups.fetch_offsets(request, require_stable=require_stable)
     except KafkaError as error:
         return ResponseGroup(group_id=request.group_id, topics=[], error_code=error.code)
     if isinstance(response, Awaitable):
-        return _fetch_later(broker, request, response, by_id, unknown)
-    return _completed(broker, request, response, by_id, unknown)
+        return _fetch_later(parts, request, response, by_id, unknown)
+    return _completed(parts, request, response, by_id, unknown)
 
 
 async def _fetch_later(
-    broker: Broker,
+    parts: Parts,
     request: RequestGroup,
     response: Awaitable[ResponseGroup],
     by_id: bool,
     unknown: list[ResponseTopics],
 ) -> ResponseGroup:
     try:
-        return _completed(broker, request, await response, by_id, unknown)
+        return _completed(parts, request, await response, by_id, unknown)
     except KafkaError as error:
         return ResponseGroup(group_id=request.group_id, topics=[], error_code=error.code)
 
 
 def _completed(
-    broker: Broker,
+    parts: Parts,
     request: RequestGroup,
     response: ResponseGroup,
     by_id: bool,
@@ -94,16 +100,16 @@ def _completed(
 ) -> ResponseGroup:
     """Complete the response with topic ids, if the client uses them, and with unknown topics."""
     if by_id and request.topics is None:
-        response.topics = _identified(broker, response.topics)
+        response.topics = _identified(parts, response.topics)
     response.topics += unknown
     return response
 
 
-def _name_topics(broker: Broker, request: RequestGroup) -> list[ResponseTopics]:
+def _name_topics(parts: Parts, request: RequestGroup) -> list[ResponseTopics]:
     """Fill in topic names; remove topics with an unknown id from the request and return their answers."""
     known, unknown = [], []
     for topic in request.topics or ():
-        image = broker.image.topics.by_id.get(topic.topic_id)
+        image = parts.image.topics.by_id.get(topic.topic_id)
         if image is not None:
             topic.name = image.name
             known.append(topic)
@@ -118,11 +124,11 @@ def _name_topics(broker: Broker, request: RequestGroup) -> list[ResponseTopics]:
     return unknown
 
 
-def _identified(broker: Broker, topics: list[ResponseTopics]) -> list[ResponseTopics]:
+def _identified(parts: Parts, topics: list[ResponseTopics]) -> list[ResponseTopics]:
     """Add the topics' current ids; a topic without an id is left out."""
     shown = []
     for topic in topics:
-        image = broker.image.topics.by_name.get(topic.name)
+        image = parts.image.topics.by_name.get(topic.name)
         if topic.topic_id == ZERO_UUID and image is not None:
             topic.topic_id = image.topic_id
         if topic.topic_id != ZERO_UUID:
@@ -180,3 +186,6 @@ def _single_response(request: OffsetFetchRequest, group: ResponseGroup, version:
             for topic in topics
         ],
     )
+
+
+API = Api(OffsetFetchRequest).on_broker(lambda node: node, handle)

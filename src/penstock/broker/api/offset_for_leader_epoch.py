@@ -9,48 +9,52 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
+from penstock.broker.api_entry import Api
 from penstock.broker.network.turns import Steps, in_turns
-from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
 
 if TYPE_CHECKING:
     from penstock.broker.network.context import RequestContext
-    from penstock.broker.node import Broker
+    from penstock.broker.partitions.replica_manager import ReplicaManager
 
-API_KEY = ApiKey.OFFSET_FOR_LEADER_EPOCH
 
 TopicResult = OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult
 EpochEndOffset = OffsetForLeaderEpochResponse.EpochEndOffset
 
 
 def handle(
-    broker: Broker, request: OffsetForLeaderEpochRequest, context: RequestContext
+    replicas: ReplicaManager, request: OffsetForLeaderEpochRequest, context: RequestContext
 ) -> OffsetForLeaderEpochResponse | Awaitable[OffsetForLeaderEpochResponse]:
-    return in_turns(_answer(broker, request))
+    return in_turns(_answer(replicas, request))
 
 
-def _answer(broker: Broker, request: OffsetForLeaderEpochRequest) -> Steps[OffsetForLeaderEpochResponse]:
+def _answer(
+    replicas: ReplicaManager, request: OffsetForLeaderEpochRequest
+) -> Steps[OffsetForLeaderEpochResponse]:
     response = OffsetForLeaderEpochResponse()
     for topic in request.topics:
         answered = TopicResult(topic=topic.topic)
         response.topics.append(answered)
         for wanted in topic.partitions:
             yield
-            answered.partitions.append(_end_offset(broker, topic.topic, wanted))
+            answered.partitions.append(_end_offset(replicas, topic.topic, wanted))
     return response
 
 
 def _end_offset(
-    broker: Broker,
+    replicas: ReplicaManager,
     topic: str,
     wanted: OffsetForLeaderEpochRequest.OffsetForLeaderPartition,
 ) -> EpochEndOffset:
     try:
-        replica = broker.replicas.leader(topic, wanted.partition, wanted.current_leader_epoch)
+        replica = replicas.leader(topic, wanted.partition, wanted.current_leader_epoch)
     except KafkaError as error:
         return EpochEndOffset(partition=wanted.partition, error_code=error.code)
     epoch, end_offset = replica.end_offset_for_epoch(wanted.leader_epoch)
     return EpochEndOffset(
         partition=wanted.partition, error_code=ErrorCode.NONE, leader_epoch=epoch, end_offset=end_offset
     )
+
+
+API = Api(OffsetForLeaderEpochRequest).on_broker(lambda node: node.replicas, handle)

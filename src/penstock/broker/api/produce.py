@@ -18,16 +18,17 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
+from penstock.broker.api_entry import Api
 from penstock.broker.coordination.verification import (
     ClientSupport,
     TransactionalProducer,
     Verified,
+    VerifyingHost,
     verify,
 )
-from penstock.broker.network.connection import CloseConnection
-from penstock.broker.network.dispatch import Kept, Promise
+from penstock.broker.network.answers import CloseConnection, Kept, Promise
 from penstock.broker.network.turns import Steps, in_turns
 from penstock.broker.partitions import produce_conversion
 from penstock.broker.partitions.delayed_produce import DelayedAppend, DelayedProduce, Uncommitted, fill_in
@@ -35,7 +36,6 @@ from penstock.broker.partitions.leader_hints import LeaderHints
 from penstock.broker.partitions.produce_conversion import RecordsRefused
 from penstock.metadata.controller.topic_names import INTERNAL_TOPICS
 from penstock.protocol import batch
-from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.batch import CorruptBatch, InvalidBatch, MalformedRecords
 from penstock.protocol.compression import Codec
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -43,14 +43,15 @@ from penstock.protocol.messages import ProduceRequest, ProduceResponse
 
 if TYPE_CHECKING:
     from penstock.broker.network.context import RequestContext
-    from penstock.broker.node import Broker
+    from penstock.broker.partitions.group_commit import GroupCommit
+    from penstock.broker.partitions.purgatory import Purgatory
     from penstock.broker.partitions.replica import Replica
+    from penstock.broker.partitions.replica_manager import ReplicaManager
+    from penstock.broker.partitions.schema_validation import SchemaIds
+    from penstock.broker.setup.host import RunInWorker
+    from penstock.metadata.image import MetadataImage
     from penstock.protocol.batch import BatchHeader
     from penstock.storage.log import AppendInfo
-
-API_KEY = ApiKey.PRODUCE
-VERSIONS = (3, 13)
-ADVERTISED_VERSIONS = (0, 13)
 
 ZSTD_SINCE_VERSION = 7
 TOPIC_IDS_SINCE_VERSION = 13
@@ -75,28 +76,41 @@ _offsets = struct.Struct(">qqq").pack
 Refusal = (KafkaError, InvalidBatch, CorruptBatch, MalformedRecords)
 
 
+class Parts(VerifyingHost, Protocol):
+    """The parts of the node that this API uses."""
+
+    group_commit: GroupCommit
+    image: MetadataImage
+    purgatory: Purgatory
+    replicas: ReplicaManager
+    schemas: SchemaIds
+
+    @property
+    def decode_in_worker(self) -> RunInWorker: ...
+
+
 def handle(
-    broker: Broker, request: ProduceRequest, context: RequestContext
+    parts: Parts, request: ProduceRequest, context: RequestContext
 ) -> ProduceResponse | bytes | Awaitable[ProduceResponse | None] | Promise | None:
     acks = request.acks
     by_id = context.api_version >= TOPIC_IDS_SINCE_VERSION
     if len(request.topic_data) == 1 and len(request.topic_data[0].partition_data) == 1:
-        answered = _append_single(broker, request, by_id, context)
+        answered = _append_single(parts, request, by_id, context)
         if answered is not None:
             return answered if acks else None
     if request.transactional_id is None:
-        return _append_in_turns(broker, request, context, Verified())
-    verified = _verify(broker, request, request.transactional_id, context)
+        return _append_in_turns(parts, request, context, Verified())
+    verified = _verify(parts, request, request.transactional_id, context)
     if isinstance(verified, Verified):
-        return _append_in_turns(broker, request, context, verified)
-    return _append_verified(broker, request, context, verified)
+        return _append_in_turns(parts, request, context, verified)
+    return _append_verified(parts, request, context, verified)
 
 
 def _verify(
-    broker: Broker, request: ProduceRequest, transactional_id: str, context: RequestContext
+    parts: Parts, request: ProduceRequest, transactional_id: str, context: RequestContext
 ) -> Verified | Awaitable[Verified]:
     """Ask the coordinator about partitions in which the transaction begins with this request."""
-    batches = _transactional_batches(broker, request, context)
+    batches = _transactional_batches(parts, request, context)
     producers = {(header.producer_id, header.producer_epoch) for header in batches.values()}
     if len(producers) > 1:
         verified = Verified()
@@ -117,12 +131,12 @@ def _verify(
             else ClientSupport.OLDEST_ERRORS
         )
         producer = TransactionalProducer(transactional_id, producer_id, epoch, support)
-        return verify(broker, producer, {replica: h.base_sequence for replica, h in batches.items()})
+        return verify(parts, producer, {replica: h.base_sequence for replica, h in batches.items()})
     return Verified()
 
 
 def _transactional_batches(
-    broker: Broker, request: ProduceRequest, context: RequestContext
+    parts: Parts, request: ProduceRequest, context: RequestContext
 ) -> dict[Replica, BatchHeader]:
     """Return the transactional batches' headers, unvalidated; invalid ones are refused at the append."""
     found: dict[Replica, BatchHeader] = {}
@@ -130,7 +144,7 @@ def _transactional_batches(
         name = topic.topic_id if context.api_version >= TOPIC_IDS_SINCE_VERSION else topic.name
         for wanted in topic.partition_data:
             try:
-                replica = broker.replicas.leader(name, wanted.index)
+                replica = parts.replicas.leader(name, wanted.index)
                 header = batch.parse_header(wanted.records or b"")
             except Refusal:
                 continue
@@ -145,9 +159,9 @@ def _needs_a_word(replica: Replica, header: BatchHeader) -> bool:
 
 
 async def _append_verified(
-    broker: Broker, request: ProduceRequest, context: RequestContext, verified: Awaitable[Verified]
+    parts: Parts, request: ProduceRequest, context: RequestContext, verified: Awaitable[Verified]
 ) -> ProduceResponse | None:
-    return await _settled(_append_in_turns(broker, request, context, await verified))
+    return await _settled(_append_in_turns(parts, request, context, await verified))
 
 
 class Appended(NamedTuple):
@@ -163,19 +177,19 @@ class Appended(NamedTuple):
 
 
 def _append_in_turns(
-    broker: Broker, request: ProduceRequest, context: RequestContext, verified: Verified
+    parts: Parts, request: ProduceRequest, context: RequestContext, verified: Verified
 ) -> ProduceResponse | Awaitable[ProduceResponse | None] | Promise | None:
-    appended = in_turns(_append_all(broker, request, context, verified))
+    appended = in_turns(_append_all(parts, request, context, verified))
     if type(appended) is Appended:
-        return _conclude(broker, appended, request.acks, context, request.timeout_ms)
+        return _conclude(parts, appended, request.acks, context, request.timeout_ms)
     later = cast("Awaitable[Appended]", appended)
-    return _conclude_later(broker, later, request.acks, context, request.timeout_ms)
+    return _conclude_later(parts, later, request.acks, context, request.timeout_ms)
 
 
 async def _conclude_later(
-    broker: Broker, appended: Awaitable[Appended], acks: int, context: RequestContext, timeout_ms: int
+    parts: Parts, appended: Awaitable[Appended], acks: int, context: RequestContext, timeout_ms: int
 ) -> ProduceResponse | None:
-    return await _settled(_conclude(broker, await appended, acks, context, timeout_ms))
+    return await _settled(_conclude(parts, await appended, acks, context, timeout_ms))
 
 
 async def _settled(
@@ -197,20 +211,20 @@ async def _settled(
 
 
 def _conclude(
-    broker: Broker, appended: Appended, acks: int, context: RequestContext, timeout_ms: int
+    parts: Parts, appended: Appended, acks: int, context: RequestContext, timeout_ms: int
 ) -> ProduceResponse | Awaitable[ProduceResponse | None] | Promise | None:
     response, later, failed, uncommitted = appended
     if later:
-        return _finish(broker, appended, acks, context, timeout_ms)
+        return _finish(parts, appended, acks, context, timeout_ms)
     if uncommitted:
-        return _await_commit(broker, appended, acks, context, timeout_ms)
+        return _await_commit(parts, appended, acks, context, timeout_ms)
     if failed:
-        return _with_errors(broker, response, acks, context)
+        return _with_errors(parts, response, acks, context)
     return response if acks else None
 
 
 def _append_all(
-    broker: Broker, request: ProduceRequest, context: RequestContext, verified: Verified
+    parts: Parts, request: ProduceRequest, context: RequestContext, verified: Verified
 ) -> Steps[Appended]:
     """Append the request's batches one after the other; each may be refused."""
     by_id = context.api_version >= TOPIC_IDS_SINCE_VERSION
@@ -230,7 +244,7 @@ def _append_all(
             answer = PartitionResponse(index=wanted.index, base_offset=-1)
             partitions.append(answer)
             try:
-                replica = broker.replicas.leader(topic.topic_id if by_id else topic.name, wanted.index)
+                replica = parts.replicas.leader(topic.topic_id if by_id else topic.name, wanted.index)
                 info = _append(replica, wanted.records, request, context, verified)
             except Refusal as error:
                 failed = True
@@ -240,19 +254,19 @@ def _append_all(
                 # A copy, because the frame's memory may be reused if another partition's conversion fails.
                 records = bytearray(wanted.records or b"")
                 waiting = uncommitted if waits_for_commit else None
-                later.append(_convert_and_append(broker, replica, records, answer, verified, waiting))
+                later.append(_convert_and_append(parts, replica, records, answer, verified, waiting))
                 continue
             _accept(answer, replica, info)
             if waits_for_commit and replica.replicated is not None:
                 uncommitted.append(Uncommitted(replica, replica.leader_epoch, info.last_offset + 1, answer))
-            if replica.flushes_by_count and (flush := replica.flush_if_due(broker.group_commit.flush)):
+            if replica.flushes_by_count and (flush := replica.flush_if_due(parts.group_commit.flush)):
                 later.append(flush)
         topics.append(TopicResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=partitions))
     return Appended(ProduceResponse(responses=topics), later, failed, uncommitted)
 
 
 def _append_single(
-    broker: Broker, request: ProduceRequest, by_id: bool, context: RequestContext
+    parts: Parts, request: ProduceRequest, by_id: bool, context: RequestContext
 ) -> bytes | ProduceResponse | Promise | None:
     """Append a single batch on the fast path and return the encoded response, or its promise.
 
@@ -263,7 +277,7 @@ def _append_single(
     topic = request.topic_data[0]
     wanted = topic.partition_data[0]
     try:
-        replica = broker.replicas.leader(topic.topic_id if by_id else topic.name, wanted.index)
+        replica = parts.replicas.leader(topic.topic_id if by_id else topic.name, wanted.index)
         if context.api_version < LOG_START_OFFSET_SINCE_VERSION or replica.flushes_by_count:
             return None
         info = _append(replica, wanted.records, request, context, None)
@@ -271,7 +285,7 @@ def _append_single(
         answer = PartitionResponse(index=wanted.index, base_offset=-1)
         _refuse(answer, error)
         refused = TopicResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=[answer])
-        return _with_errors(broker, ProduceResponse(responses=[refused]), request.acks, context)
+        return _with_errors(parts, ProduceResponse(responses=[refused]), request.acks, context)
     if info is None:
         return None
     around = replica.produce_responses.get(context.api_version)
@@ -281,12 +295,12 @@ def _append_single(
     offsets = _offsets(info.first_offset, info.log_append_time_ms, replica.log.log_start_offset)
     response = around[0] + offsets + around[1]
     if request.acks == ALL and replica.replicated is not None:
-        return _await_single(broker, request, context, replica, info, response)
+        return _await_single(parts, request, context, replica, info, response)
     return response
 
 
 def _await_single(
-    broker: Broker,
+    parts: Parts,
     request: ProduceRequest,
     context: RequestContext,
     replica: Replica,
@@ -307,10 +321,10 @@ def _await_single(
         answer = PartitionResponse(index=replica.partition, log_start_offset=replica.log.log_start_offset)
         fill_in(answer, error)
         late = TopicResponse(name=name, topic_id=topic_id, partition_responses=[answer])
-        promise.complete(_with_errors(broker, ProduceResponse(responses=[late]), ALL, context))
+        promise.complete(_with_errors(parts, ProduceResponse(responses=[late]), ALL, context))
 
     end_offset = info.last_offset + 1
-    delayed = DelayedAppend(broker.purgatory, replica, end_offset, request.timeout_ms, complete)
+    delayed = DelayedAppend(parts.purgatory, replica, end_offset, request.timeout_ms, complete)
     promise.on_abandon = delayed.cancel
     return promise
 
@@ -372,7 +386,7 @@ def _append(
 
 
 async def _convert_and_append(
-    broker: Broker,
+    parts: Parts,
     replica: Replica,
     records: bytearray,
     answer: PartitionResponse,
@@ -381,8 +395,8 @@ async def _convert_and_append(
 ) -> None:
     """Convert a batch in a worker and append it; ``uncommitted`` collects what acks=all waits for."""
     try:
-        converted = await broker.decode_in_worker(
-            produce_conversion.convert, records, replica, broker.clock_ms(), broker.schemas
+        converted = await parts.decode_in_worker(
+            produce_conversion.convert, records, replica, parts.clock_ms(), parts.schemas
         )
         replica.check_leader()  # the topic may be deleted by now
         headers = batch.check_batches(converted)
@@ -401,7 +415,7 @@ async def _convert_and_append(
     except Refusal as error:
         _refuse(answer, error)
     else:
-        if replica.flushes_by_count and (flush := replica.flush_if_due(broker.group_commit.flush)):
+        if replica.flushes_by_count and (flush := replica.flush_if_due(parts.group_commit.flush)):
             await flush
 
 
@@ -419,31 +433,31 @@ def _refuse(
 
 
 async def _finish(
-    broker: Broker, appended: Appended, acks: int, context: RequestContext, timeout_ms: int
+    parts: Parts, appended: Appended, acks: int, context: RequestContext, timeout_ms: int
 ) -> ProduceResponse | None:
     await asyncio.gather(*appended.later)
     if appended.uncommitted:
-        return await _settled(_await_commit(broker, appended, acks, context, timeout_ms))
-    return _with_errors(broker, appended.response, acks, context)
+        return await _settled(_await_commit(parts, appended, acks, context, timeout_ms))
+    return _with_errors(parts, appended.response, acks, context)
 
 
 def _await_commit(
-    broker: Broker, appended: Appended, acks: int, context: RequestContext, timeout_ms: int
+    parts: Parts, appended: Appended, acks: int, context: RequestContext, timeout_ms: int
 ) -> Promise:
     """Answer once the in-sync replicas have the appended records, or at the producer's timeout."""
     promise = Promise()
     delayed = DelayedProduce(
-        broker.purgatory,
+        parts.purgatory,
         appended.uncommitted,
         timeout_ms,
-        lambda: promise.complete(_with_errors(broker, appended.response, acks, context)),
+        lambda: promise.complete(_with_errors(parts, appended.response, acks, context)),
     )
     promise.on_abandon = delayed.cancel
     return promise
 
 
 def _with_errors(
-    broker: Broker, response: ProduceResponse, acks: int, context: RequestContext
+    parts: Parts, response: ProduceResponse, acks: int, context: RequestContext
 ) -> ProduceResponse | None:
     """Complete a response that may contain errors; with acks=0 an error closes the connection."""
     failures = [
@@ -458,7 +472,7 @@ def _with_errors(
             raise CloseConnection(f"produce with acks=0 failed: {partition.error_message}")
         return None
     if context.api_version >= LEADER_HINTS_SINCE_VERSION:
-        hints = LeaderHints(broker, context.listener_name)
+        hints = LeaderHints(parts.image, context.listener_name)
         for topic, partition in failures:
             if partition.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
                 leader = hints.leader_of(topic.name or topic.topic_id, partition.index)
@@ -470,3 +484,6 @@ def _with_errors(
             for node in hints.endpoints()
         ]
     return response
+
+
+API = Api(ProduceRequest, versions=(3, 13), advertised=(0, 13)).on_broker(lambda node: node, handle)

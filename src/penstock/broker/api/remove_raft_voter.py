@@ -7,18 +7,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.protocol.api_keys import ApiKey
+from penstock.broker.api_entry import Api
 from penstock.protocol.messages import RemoveRaftVoterRequest
 
 if TYPE_CHECKING:
     from penstock.broker.network.context import RequestContext
-    from penstock.broker.node import Broker
+    from penstock.broker.quorum.quorum import Quorum
     from penstock.protocol.codec import Message
-
-API_KEY = ApiKey.REMOVE_RAFT_VOTER
 
 
 async def handle_as_controller(
-    broker: Broker, request: RemoveRaftVoterRequest, context: RequestContext
+    quorum: Quorum, request: RemoveRaftVoterRequest, context: RequestContext
 ) -> Message:
-    return await broker.quorum.handle(request, context)
+    return await quorum.handle(request, context)
+
+
+API = Api(RemoveRaftVoterRequest).on_controller(lambda node: node.quorum, handle_as_controller)

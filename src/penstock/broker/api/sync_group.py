@@ -8,28 +8,26 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-from penstock.protocol.api_keys import ApiKey
+from penstock.broker.api_entry import Api
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import SyncGroupRequest, SyncGroupResponse
 
 if TYPE_CHECKING:
+    from penstock.broker.coordination.groups.runtime import GroupCoordinatorRuntime
     from penstock.broker.network.context import RequestContext
-    from penstock.broker.node import Broker
-
-API_KEY = ApiKey.SYNC_GROUP
 
 MANDATORY_PROTOCOL_VERSION = 5
 
 
 def handle(
-    broker: Broker, request: SyncGroupRequest, context: RequestContext
+    groups: GroupCoordinatorRuntime, request: SyncGroupRequest, context: RequestContext
 ) -> SyncGroupResponse | Awaitable[SyncGroupResponse]:
     if context.api_version >= MANDATORY_PROTOCOL_VERSION and (
         request.protocol_type is None or request.protocol_name is None
     ):
         return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     try:
-        response = broker.groups.sync_group(request)
+        response = groups.sync_group(request)
     except KafkaError as error:
         return SyncGroupResponse(error_code=error.code)
     return _wait(response) if isinstance(response, Awaitable) else response
@@ -40,3 +38,6 @@ async def _wait(response: Awaitable[SyncGroupResponse]) -> SyncGroupResponse:
         return await response
     except KafkaError as error:
         return SyncGroupResponse(error_code=error.code)
+
+
+API = Api(SyncGroupRequest).on_broker(lambda node: node.groups, handle)

@@ -7,19 +7,18 @@ Versions 0 to 5. From version 3 on the member is checked too (KIP-447). Version 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
+from penstock.broker.api_entry import Api
 from penstock.broker.network.turns import next_turn
 from penstock.coordinators.group.txn_offset_commit import txn_commit_error_response
-from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 
 if TYPE_CHECKING:
+    from penstock.broker.coordination.groups.runtime import GroupCoordinatorRuntime
     from penstock.broker.network.context import RequestContext
-    from penstock.broker.node import Broker
-
-API_KEY = ApiKey.TXN_OFFSET_COMMIT
+    from penstock.metadata.image import MetadataImage
 
 LOADING_ERROR_VERSION = 2
 """Older producers fail at COORDINATOR_LOAD_IN_PROGRESS (KAFKA-7296)."""
@@ -33,17 +32,24 @@ ResponseTopic = TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic
 ResponsePartition = TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition
 
 
+class Parts(Protocol):
+    """The parts of the node that this API uses."""
+
+    groups: GroupCoordinatorRuntime
+    image: MetadataImage
+
+
 def handle(
-    broker: Broker, request: TxnOffsetCommitRequest, context: RequestContext
+    parts: Parts, request: TxnOffsetCommitRequest, context: RequestContext
 ) -> TxnOffsetCommitResponse | Awaitable[TxnOffsetCommitResponse]:
-    refused = _take_out_unknown(broker, request)
+    refused = _take_out_unknown(parts, request)
     if not request.topics:
         return TxnOffsetCommitResponse(topics=refused)
     version = context.api_version
     if sum(len(topic.partitions) for topic in request.topics) > PARTITIONS_PER_TURN:
-        return _commit_in_turns(broker, request, version, refused)
+        return _commit_in_turns(parts, request, version, refused)
     try:
-        response = broker.groups.commit_offsets_in_transaction(request, version)
+        response = parts.groups.commit_offsets_in_transaction(request, version)
     except KafkaError as error:
         return _merge(_failed(request, error, version), refused)
     if isinstance(response, Awaitable):
@@ -52,14 +58,14 @@ def handle(
 
 
 async def _commit_in_turns(
-    broker: Broker, request: TxnOffsetCommitRequest, version: int, refused: list[ResponseTopic]
+    parts: Parts, request: TxnOffsetCommitRequest, version: int, refused: list[ResponseTopic]
 ) -> TxnOffsetCommitResponse:
     """Commit in several steps; they take effect together, with the transaction."""
     answered = TxnOffsetCommitResponse(topics=refused)
     for topics in _portions(request.topics):
         request.topics = topics
         try:
-            response = broker.groups.commit_offsets_in_transaction(request, version)
+            response = parts.groups.commit_offsets_in_transaction(request, version)
             if isinstance(response, Awaitable):
                 response = await response
         except KafkaError as error:
@@ -105,11 +111,11 @@ def _failed(request: TxnOffsetCommitRequest, error: KafkaError, version: int) ->
     return txn_commit_error_response(request, code)
 
 
-def _take_out_unknown(broker: Broker, request: TxnOffsetCommitRequest) -> list[ResponseTopic]:
+def _take_out_unknown(parts: Parts, request: TxnOffsetCommitRequest) -> list[ResponseTopic]:
     """Remove partitions that do not exist from the request, and return their answers."""
     refused, known = [], []
     for topic in request.topics:
-        image = broker.image.topics.by_name.get(topic.name)
+        image = parts.image.topics.by_name.get(topic.name)
         existing = image.partitions if image is not None else {}
         missing = [p.partition_index for p in topic.partitions if p.partition_index not in existing]
         if missing:
@@ -132,3 +138,6 @@ def _merge(response: TxnOffsetCommitResponse, refused: list[ResponseTopic]) -> T
             earlier.partitions += topic.partitions
     response.topics = list(by_name.values())
     return response
+
+
+API = Api(TxnOffsetCommitRequest).on_broker(lambda node: node, handle)

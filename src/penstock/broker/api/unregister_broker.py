@@ -8,18 +8,19 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from penstock.broker.api_entry import Api
 from penstock.metadata.controller.registration import unregister_broker
-from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.messages import UnregisterBrokerRequest, UnregisterBrokerResponse
 
 if TYPE_CHECKING:
+    from penstock.broker.control.controller import Controller
     from penstock.broker.network.context import RequestContext
-    from penstock.broker.node import Broker
-
-API_KEY = ApiKey.UNREGISTER_BROKER
 
 
 async def handle_as_controller(
-    broker: Broker, request: UnregisterBrokerRequest, context: RequestContext
+    controller: Controller, request: UnregisterBrokerRequest, context: RequestContext
 ) -> UnregisterBrokerResponse:
-    return await broker.controller.submit_and_follow(partial(unregister_broker, request=request))
+    return await controller.submit_and_follow(partial(unregister_broker, request=request))
+
+
+API = Api(UnregisterBrokerRequest).on_controller(lambda node: node.controller, handle_as_controller)

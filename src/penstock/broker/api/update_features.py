@@ -9,20 +9,21 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from penstock.broker.api_entry import Api
 from penstock.metadata.controller.feature_updates import update_features
-from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.messages import UpdateFeaturesRequest, UpdateFeaturesResponse
 
 if TYPE_CHECKING:
+    from penstock.broker.control.controller import Controller
     from penstock.broker.network.context import RequestContext
-    from penstock.broker.node import Broker
-
-API_KEY = ApiKey.UPDATE_FEATURES
 
 
 async def handle_as_controller(
-    broker: Broker, request: UpdateFeaturesRequest, context: RequestContext
+    controller: Controller, request: UpdateFeaturesRequest, context: RequestContext
 ) -> UpdateFeaturesResponse:
-    return await broker.controller.submit_and_follow(
+    return await controller.submit_and_follow(
         partial(update_features, request=request, api_version=context.api_version)
     )
+
+
+API = Api(UpdateFeaturesRequest).on_controller(lambda node: node.controller, handle_as_controller)

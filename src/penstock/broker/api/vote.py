@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.protocol.api_keys import ApiKey
+from penstock.broker.api_entry import Api
 from penstock.protocol.messages import VoteRequest
 
 if TYPE_CHECKING:
     from penstock.broker.network.context import RequestContext
-    from penstock.broker.node import Broker
+    from penstock.broker.quorum.quorum import Quorum
     from penstock.protocol.codec import Message
 
-API_KEY = ApiKey.VOTE
+
+async def handle_as_controller(quorum: Quorum, request: VoteRequest, context: RequestContext) -> Message:
+    return await quorum.handle(request, context)
 
 
-async def handle_as_controller(broker: Broker, request: VoteRequest, context: RequestContext) -> Message:
-    return await broker.quorum.handle(request, context)
+API = Api(VoteRequest).on_controller(lambda node: node.quorum, handle_as_controller)

@@ -11,18 +11,18 @@ import asyncio
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
+from penstock.broker.api_entry import Api
+from penstock.broker.coordination.marker import Marker
 from penstock.broker.coordination.partition import Outcome
-from penstock.broker.coordination.transactions.marker_writes import Marker, write_marker
+from penstock.broker.coordination.transactions.marker_writes import write_marker
 from penstock.broker.network.turns import Steps, in_turns
-from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 
 if TYPE_CHECKING:
+    from penstock.broker.coordination.transactions.marker_writes import MarkerHost
     from penstock.broker.network.context import RequestContext
-    from penstock.broker.node import Broker
 
-API_KEY = ApiKey.WRITE_TXN_MARKERS
 
 MarkerResult = WriteTxnMarkersResponse.WritableTxnMarkerResult
 TopicResult = WriteTxnMarkersResponse.WritableTxnMarkerTopicResult
@@ -43,21 +43,23 @@ COORDINATOR_ERRORS = frozenset(
 
 
 def handle(
-    broker: Broker, request: WriteTxnMarkersRequest, context: RequestContext
+    host: MarkerHost, request: WriteTxnMarkersRequest, context: RequestContext
 ) -> WriteTxnMarkersResponse | Awaitable[WriteTxnMarkersResponse]:
-    written = in_turns(_write_all(broker, request))
+    written = in_turns(_write_all(host, request))
     if not isinstance(written, Awaitable):
         codes = _codes_now(written)
         if codes is not None:
             return _response(codes)
-    return _when_committed(broker, written)
+    return _when_committed(host, written)
 
 
-async def _when_committed(broker: Broker, written: Outcomes | Awaitable[Outcomes]) -> WriteTxnMarkersResponse:
+async def _when_committed(
+    host: MarkerHost, written: Outcomes | Awaitable[Outcomes]
+) -> WriteTxnMarkersResponse:
     outcomes = await written if isinstance(written, Awaitable) else written
     under_way = [outcome for outcome in outcomes.values() if not isinstance(outcome, ErrorCode)]
     if under_way:
-        await asyncio.wait(under_way, timeout=broker.config.get_int("request.timeout.ms") / 1000)
+        await asyncio.wait(under_way, timeout=host.config.get_int("request.timeout.ms") / 1000)
     return _response({place: _code_of(outcome) for place, outcome in outcomes.items()})
 
 
@@ -77,7 +79,7 @@ def _codes_now(outcomes: Outcomes) -> dict[Place, ErrorCode] | None:
     return codes
 
 
-def _write_all(broker: Broker, request: WriteTxnMarkersRequest) -> Steps[Outcomes]:
+def _write_all(host: MarkerHost, request: WriteTxnMarkersRequest) -> Steps[Outcomes]:
     outcomes: Outcomes = {}
     for told in request.markers:
         marker = Marker(
@@ -90,14 +92,14 @@ def _write_all(broker: Broker, request: WriteTxnMarkersRequest) -> Steps[Outcome
         for topic in told.topics:
             for index in dict.fromkeys(topic.partition_indexes):
                 yield
-                outcomes[told.producer_id, topic.name, index] = _write(broker, topic.name, index, marker)
+                outcomes[told.producer_id, topic.name, index] = _write(host, topic.name, index, marker)
     return outcomes
 
 
-def _write(broker: Broker, topic: str, index: int, marker: Marker) -> Outcome:
+def _write(host: MarkerHost, topic: str, index: int, marker: Marker) -> Outcome:
     if marker.producer_id < 0 or marker.producer_epoch < 0:
         return ErrorCode.UNKNOWN_SERVER_ERROR  # as in Kafka, which cannot build a batch with such ids
-    return write_marker(broker, topic, index, marker)
+    return write_marker(host, topic, index, marker)
 
 
 def _response(codes: dict[Place, ErrorCode]) -> WriteTxnMarkersResponse:
@@ -119,3 +121,6 @@ def _result(topic: str, by_partition: dict[int, ErrorCode]) -> TopicResult:
             PartitionResult(partition_index=index, error_code=error) for index, error in by_partition.items()
         ],
     )
+
+
+API = Api(WriteTxnMarkersRequest).on_broker(lambda node: node, handle)

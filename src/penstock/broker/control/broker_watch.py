@@ -21,8 +21,7 @@ from penstock.metadata.controller.registration import fence_ended_broker
 from penstock.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
-    from penstock.broker.control.controller import Controller
-    from penstock.broker.node import Broker
+    from penstock.broker.control.host import ControlHost, DecidingController
     from penstock.metadata.image import BrokerRegistration
 
 log = logging.getLogger(__name__)
@@ -64,8 +63,8 @@ class _Watched:
 class BrokerWatch:
     """The connections of one controller, active or not, from `start` to `stop`."""
 
-    def __init__(self, broker: Broker, controller: Controller) -> None:
-        self._broker = broker
+    def __init__(self, host: ControlHost, controller: DecidingController) -> None:
+        self._host = host
         self._controller = controller
         self._watched: dict[int, _Watched] = {}
         self._timer: asyncio.TimerHandle | None = None
@@ -87,8 +86,8 @@ class BrokerWatch:
 
     def _look(self) -> None:
         """Watch exactly the brokers that are unfenced now."""
-        self._timer = self._broker.loop.call_later(LOOK_INTERVAL_S, self._look)
-        brokers = self._broker.metadata.image.brokers
+        self._timer = self._host.loop.call_later(LOOK_INTERVAL_S, self._look)
+        brokers = self._host.metadata.image.brokers
         for registration in brokers.values():
             self._follow(registration)
         for broker_id in self._watched.keys() - brokers.keys():
@@ -100,10 +99,10 @@ class BrokerWatch:
         if watched is not None and (registration.fenced or watched.epoch != registration.epoch):
             self._watched.pop(broker_id).close()
             watched = None
-        if registration.fenced or broker_id == self._broker.node_id:
+        if registration.fenced or broker_id == self._host.node_id:
             return
         if watched is None:
-            endpoint = registration.endpoint(self._broker.config.inter_broker_listener_name)
+            endpoint = registration.endpoint(self._host.config.inter_broker_listener_name)
             if endpoint is None:
                 return
             watched = _Watched(self, broker_id, registration.epoch, endpoint.host, endpoint.port)
@@ -114,14 +113,14 @@ class BrokerWatch:
     def dial(self, watched: _Watched) -> None:
         """Connect to a broker, unless that is in progress."""
         if watched.dialling is None and self._watched.get(watched.broker_id) is watched:
-            watched.dialling = self._broker.loop.create_task(self._connect(watched))
+            watched.dialling = self._host.loop.create_task(self._connect(watched))
             self._dials.add(watched.dialling)
             watched.dialling.add_done_callback(self._dials.discard)
 
     async def _connect(self, watched: _Watched) -> None:
         try:
             async with asyncio.timeout(DIAL_TIMEOUT_S):
-                watched.link = await self._broker.environment.dial(watched.host, watched.port, watched)
+                watched.link = await self._host.environment.dial(watched.host, watched.port, watched)
             watched.was_reached = True
         except ConnectionRefusedError:
             if self._controller.is_active and (watched.was_reached or self._is_overdue(watched)):
@@ -132,7 +131,7 @@ class BrokerWatch:
             watched.dialling = None
 
     def _is_overdue(self, watched: _Watched) -> bool:
-        interval_ms = self._broker.config.get_int("broker.heartbeat.interval.ms")
+        interval_ms = self._host.config.get_int("broker.heartbeat.interval.ms")
         silent_ms = self._controller.broker_silence_ms(watched.broker_id)
         return silent_ms is not None and silent_ms > interval_ms + LOOK_INTERVAL_S * 1000
 

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from penstock.broker import api_table
 from penstock.broker.network.context import RequestContext
 from penstock.broker.peers import ControllerAddress, ControllerChannel
 from penstock.broker.setup.node_limits import peer_settings
@@ -17,7 +16,8 @@ from penstock.protocol.api_keys import ApiKey, api_range
 from penstock.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
-    from penstock.broker.node import Broker
+    from penstock.broker.control.controller_apis import ControllerApis
+    from penstock.broker.control.host import ControlHost
     from penstock.protocol.codec import Message
 
 LOOPBACK: Final = "127.0.0.1"
@@ -26,25 +26,28 @@ LOOPBACK: Final = "127.0.0.1"
 class ControllerChannels:
     """The channels of one node. `MetadataFollower.watch` registers it for leader changes."""
 
-    def __init__(self, broker: Broker, leader: Callable[[], ControllerAddress | None]) -> None:
-        self._broker = broker
+    def __init__(
+        self, host: ControlHost, apis: ControllerApis, leader: Callable[[], ControllerAddress | None]
+    ) -> None:
+        self._host = host
+        self._apis = apis
         self._leader = leader
         self._channels: list[ControllerChannel] = []
 
     def open(self, purpose: str) -> ControllerChannel:
         """Open a channel for one purpose, for instance "heartbeat"."""
-        broker = self._broker
-        client_id = f"node-{broker.node_id}-{purpose}"
+        host = self._host
+        client_id = f"node-{host.node_id}-{purpose}"
         channel = ControllerChannel(
-            broker.node_id,
-            broker.environment.dial,
+            host.node_id,
+            host.environment.dial,
             self._leader,
             partial(self._answer_here, client_id),
             client_id=client_id,
-            rng=broker.environment.rng,
-            attempt_timeout_ms=broker.config.get_int("controller.socket.timeout.ms"),
-            settings=peer_settings(broker.config),
-            problem=lambda: broker.quorum.problem,
+            rng=host.environment.rng,
+            attempt_timeout_ms=host.config.get_int("controller.socket.timeout.ms"),
+            settings=peer_settings(host.config),
+            problem=lambda: host.quorum.problem,
         )
         self._channels.append(channel)
         return channel
@@ -56,17 +59,17 @@ class ControllerChannels:
     async def _answer_here(self, client_id: str, request: Message) -> Message:
         """The answer of this node's controller. Raises KafkaError NOT_CONTROLLER if it is not active."""
         key = ApiKey(request.ID)
-        handle = api_table.controller_handler(key)
+        handle = self._apis.handler(key)
         assert handle is not None, f"no controller handles {key.name}"
         version = api_range(key)[1]
-        listener_name = self._broker.config.controller_listener_names[0]
+        listener_name = self._host.config.controller_listener_names[0]
         context = RequestContext(version, client_id, LOOPBACK, "User:ANONYMOUS", listener_name)
         try:
-            response = await handle(self._broker, request, context)
+            response = await handle(request, context)
         except KafkaError as error:
             if error.code is ErrorCode.NOT_CONTROLLER:
                 raise
-            return api_table.answer_error(request, error, version)
+            return self._apis.answer_error(request, error, version)
         assert not isinstance(response, bytes), f"{key.name} is answered by a message here"
         return response
 

@@ -9,8 +9,9 @@ are forwarded to the controller. The answers are in the request's order.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, TypeVar
 
+from penstock.broker.control.host import ControlHost
 from penstock.broker.setup import loggers
 from penstock.metadata.controller.configs import AlterOp, ConfigChange, check_node_id, check_own_broker
 from penstock.metadata.controller.state import Refusal, repeated
@@ -24,8 +25,9 @@ from penstock.protocol.messages import (
 )
 
 if TYPE_CHECKING:
+    from penstock.broker.control.forwarding import Forwarding
     from penstock.broker.network.context import RequestContext
-    from penstock.broker.node import Broker
+    from penstock.broker.setup.host import NodeHost
 
 Request: TypeAlias = AlterConfigsRequest | IncrementalAlterConfigsRequest
 Response: TypeAlias = AlterConfigsResponse | IncrementalAlterConfigsResponse
@@ -49,15 +51,21 @@ class Outcome(NamedTuple):
 DONE = Outcome(ErrorCode.NONE, None)
 
 
-async def change_configs(broker: Broker, request: Request, context: RequestContext) -> list[Outcome]:
+class ConfigHost(ControlHost, Protocol):
+    """A broker that forwards changes of configs to the controller."""
+
+    forwarding: Forwarding
+
+
+async def change_configs(host: ConfigHost, request: Request, context: RequestContext) -> list[Outcome]:
     """Return one outcome for each of the request's resources, in their order."""
     duplicates = set(repeated((r.resource_type, r.resource_name) for r in request.resources))
-    outcomes = [_judge(broker, request, resource, duplicates) for resource in request.resources]
+    outcomes = [_judge(host, request, resource, duplicates) for resource in request.resources]
     left = [resource for resource, outcome in zip(request.resources, outcomes, strict=True) if not outcome]
     if not left:
         return [outcome for outcome in outcomes if outcome]
     request.resources = left  # type: ignore[assignment]  # all are of the kind that this request has
-    decided = iter(await _decided(broker, request, context))
+    decided = iter(await _decided(host, request, context))
     return [outcome or next(decided) for outcome in outcomes]
 
 
@@ -74,10 +82,10 @@ def answers(make: type[Answer], resources: Iterable[Resource], outcomes: Iterabl
     ]
 
 
-async def _decided(broker: Broker, request: Request, context: RequestContext) -> Sequence[Outcome]:
+async def _decided(host: ConfigHost, request: Request, context: RequestContext) -> Sequence[Outcome]:
     """Return the controller's answers, in the order of the request's resources."""
     try:
-        answer = await broker.forwarding.forward(request, context)
+        answer = await host.forwarding.forward(request, context)
     except KafkaError as error:
         return [Outcome(error.code, error.message)] * len(request.resources)
     if isinstance(answer, bytes):
@@ -94,19 +102,19 @@ async def _decided(broker: Broker, request: Request, context: RequestContext) ->
 
 
 def _judge(
-    broker: Broker, request: Request, resource: Resource, duplicates: set[tuple[int, str]]
+    host: ConfigHost, request: Request, resource: Resource, duplicates: set[tuple[int, str]]
 ) -> Outcome | None:
     """Return the outcome if it is decided here; None if the controller decides."""
     if (resource.resource_type, resource.resource_name) in duplicates:
         return Outcome(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
     changes = _changes(resource)
     if isinstance(resource, IncrementalAlterConfigsRequest.AlterConfigsResource) and is_of_loggers(resource):
-        return set_log_levels(broker, resource, validate_only=request.validate_only)
+        return set_log_levels(host, resource, validate_only=request.validate_only)
     try:
         if resource.resource_type == ResourceType.BROKER:
-            now = broker.image.configs.of(ResourceType.BROKER, resource.resource_name)
+            now = host.image.configs.of(ResourceType.BROKER, resource.resource_name)
             replaces = isinstance(request, AlterConfigsRequest)
-            check_own_broker(broker.config, now, resource.resource_name, changes, replaces=replaces)
+            check_own_broker(host.config, now, resource.resource_name, changes, replaces=replaces)
     except Refusal as refusal:
         return Outcome(refusal.code, refusal.message)
     return None
@@ -123,13 +131,13 @@ def is_of_loggers(resource: Resource) -> bool:
 
 
 def set_log_levels(
-    broker: Broker, resource: IncrementalAlterConfigsRequest.AlterConfigsResource, *, validate_only: bool
+    host: NodeHost, resource: IncrementalAlterConfigsRequest.AlterConfigsResource, *, validate_only: bool
 ) -> Outcome:
     """Set levels of this process's loggers, on a broker or on a controller."""
     changes = _changes(resource)
     try:
         expected = "Unexpected node id. Expected {0}, but received {1}"
-        check_node_id(broker.node_id, resource.resource_name, expected)
+        check_node_id(host.node_id, resource.resource_name, expected)
         loggers.check(changes)
     except Refusal as refusal:
         return Outcome(refusal.code, refusal.message)

@@ -26,8 +26,8 @@ from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import Message
 
 if TYPE_CHECKING:
+    from penstock.broker.control.host import ControlHost
     from penstock.broker.control.metadata_follower import MetadataFollower
-    from penstock.broker.node import Broker
 
 log = logging.getLogger(__name__)
 
@@ -69,8 +69,8 @@ class _Pending:
 class Controller:
     """The controller of this node, a `QuorumWatcher`, active while the node leads the metadata quorum."""
 
-    def __init__(self, broker: Broker, quorum: MetadataQuorum, metadata: MetadataFollower) -> None:
-        self._broker = broker
+    def __init__(self, host: ControlHost, quorum: MetadataQuorum, metadata: MetadataFollower) -> None:
+        self._host = host
         self._quorum = quorum
         self._metadata = metadata
         self._state: ControllerState | None = None
@@ -80,8 +80,8 @@ class Controller:
         self._pending: deque[_Pending] = deque()
         self._failure: str | None = None
         self._bootstrap: list[Message] = []
-        self._tasks = ControllerTasks(broker, self)
-        self._watch = BrokerWatch(broker, self)
+        self._tasks = ControllerTasks(host, self)
+        self._watch = BrokerWatch(host, self)
         metadata.watch(self)
 
     async def open(self) -> None:
@@ -100,7 +100,7 @@ class Controller:
     @property
     def now_ms(self) -> int:
         """The time of a monotonic clock, which measures sessions."""
-        return int(self._broker.loop.time() * 1000)
+        return int(self._host.loop.time() * 1000)
 
     def broker_silence_ms(self, broker_id: int) -> int | None:
         """The time since a broker's last heartbeat; None without a session, or if this node is not active."""
@@ -121,7 +121,7 @@ class Controller:
         - the error of a decision that is refused;
         - UNKNOWN_SERVER_ERROR if the metadata log cannot be written.
         """
-        loop = self._broker.loop
+        loop = self._host.loop
         deadline_s = None if timeout_ms is None else loop.time() + timeout_ms / 1000
         if self._state is None and self._activating is not None:
             await asyncio.wait((self._activating,), timeout=_remaining_s(loop, deadline_s))
@@ -141,7 +141,7 @@ class Controller:
             self._append(state, decision)
         elif not self._pending:
             return decision.response
-        pending = _Pending(self._quorum.log_end_offset, self._broker.loop.create_future())
+        pending = _Pending(self._quorum.log_end_offset, self._host.loop.create_future())
         self._pending.append(pending)
         await _in_time(pending.done, loop, deadline_s, timeout_ms)
         return decision.response
@@ -190,11 +190,11 @@ class Controller:
                 done.set_result(None)
 
     def leader_changed(self, leader_id: int | None, epoch: int) -> None:
-        if leader_id != self._broker.node_id:
+        if leader_id != self._host.node_id:
             self._renounce()
         elif self._state is None:
             self._epoch = epoch
-            self._activating = self._broker.loop.create_task(self._activate(epoch))
+            self._activating = self._host.loop.create_task(self._activate(epoch))
         else:
             self._epoch = epoch
 
@@ -235,22 +235,22 @@ class Controller:
         log.info("active controller epoch=%d next_offset=%d", epoch, self._quorum.log_end_offset)
 
     def _new_state(self) -> ControllerState:
-        config = self._broker.config.with_dynamic({}, {})
+        config = self._host.config.with_dynamic({}, {})
         heartbeats = BrokerHeartbeats(config.get_int("broker.session.timeout.ms"))
         state = ControllerState(
             image=self._metadata.image.copy(),
             static_config=config,
-            new_uuid=lambda: self._broker.environment.uuid().bytes,
-            random=self._broker.environment.rng,
-            cluster_id=self._broker.cluster_id,
+            new_uuid=lambda: self._host.environment.uuid().bytes,
+            random=self._host.environment.rng,
+            cluster_id=self._host.cluster_id,
             heartbeats=heartbeats,
             kraft_version=self._quorum.kraft_version,
             upgrade_kraft_version=self._upgrade_kraft_version,
         )
         last_offset = self._quorum.log_end_offset - 1
         heartbeats.take_over(state.image.brokers.values(), last_offset, self.now_ms)
-        own = state.image.brokers.get(self._broker.node_id)
-        if own is not None and own.incarnation_id != self._broker.incarnation_id:
+        own = state.image.brokers.get(self._host.node_id)
+        if own is not None and own.incarnation_id != self._host.incarnation_id:
             heartbeats.end_session(own.broker_id)  # of an earlier process of this node, now ended
         return state
 

@@ -13,7 +13,7 @@ from penstock.protocol.errors import KafkaError
 from penstock.protocol.messages import ControllerRegistrationRequest, ControllerRegistrationResponse
 
 if TYPE_CHECKING:
-    from penstock.broker.node import Broker
+    from penstock.broker.control.host import ControlHost
 
 log = logging.getLogger(__name__)
 
@@ -28,19 +28,19 @@ class ControllerRegistration:
     `MetadataFollower.watch` registers it for the quorum's notifications.
     """
 
-    def __init__(self, broker: Broker, channel: ControllerChannel) -> None:
-        self._broker = broker
+    def __init__(self, host: ControlHost, channel: ControllerChannel) -> None:
+        self._host = host
         self._channel = channel
         self._registering: asyncio.Task[None] | None = None
         self._closed = False
 
     def committed(self, end_offset: int) -> None:
         """Register if needed, once the cluster's metadata version supports it."""
-        image = self._broker.image
+        image = self._host.image
         if self._closed or self._registering is not None or self._is_registered:
             return
         if image.metadata_version >= CONTROLLER_REGISTRATION_LEVEL:
-            self._registering = self._broker.loop.create_task(self._register())
+            self._registering = self._host.loop.create_task(self._register())
             self._registering.add_done_callback(self._ended)
 
     def leader_changed(self, leader_id: int | None, epoch: int) -> None:
@@ -58,8 +58,8 @@ class ControllerRegistration:
 
     @property
     def _is_registered(self) -> bool:
-        found = self._broker.image.cluster.controllers.get(self._broker.node_id)
-        return found is not None and found.incarnation_id == self._broker.incarnation_id
+        found = self._host.image.cluster.controllers.get(self._host.node_id)
+        return found is not None and found.incarnation_id == self._host.incarnation_id
 
     async def _register(self) -> None:
         pause_s = FIRST_PAUSE_S
@@ -74,15 +74,15 @@ class ControllerRegistration:
                 problem = f"error {response.error_code}: {response.error_message}"
             except (PeerError, KafkaError) as error:
                 problem = str(error)
-            log.warning("controller not registered node_id=%d error=%s", self._broker.node_id, problem)
+            log.warning("controller not registered node_id=%d error=%s", self._host.node_id, problem)
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, PAUSE_MAX_S)
-        log.info("controller registered node_id=%d", self._broker.node_id)
+        log.info("controller registered node_id=%d", self._host.node_id)
 
     async def _seen(self) -> None:
         """Return once this node's own image has the registration, which is committed then."""
         while not self._is_registered:
-            await self._broker.metadata.reached(self._broker.image.offset + 1)
+            await self._host.metadata.reached(self._host.image.offset + 1)
 
     def _ended(self, registering: asyncio.Task[None]) -> None:
         self._registering = None
@@ -90,11 +90,11 @@ class ControllerRegistration:
             log.error("controller registration failed", exc_info=error)
 
     def _request(self) -> ControllerRegistrationRequest:
-        broker, request = self._broker, ControllerRegistrationRequest
-        advertised = broker.config.advertised_controller_listeners
+        host, request = self._host, ControllerRegistrationRequest
+        advertised = host.config.advertised_controller_listeners
         return request(
-            controller_id=broker.node_id,
-            incarnation_id=broker.incarnation_id,
-            listeners=registered.listeners(request.Listener, broker, advertised),
+            controller_id=host.node_id,
+            incarnation_id=host.incarnation_id,
+            listeners=registered.listeners(request.Listener, host, advertised),
             features=registered.features(request.Feature),
         )

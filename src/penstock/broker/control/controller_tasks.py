@@ -19,8 +19,7 @@ from penstock.protocol.errors import KafkaError
 from penstock.protocol.messages import NoOpRecord
 
 if TYPE_CHECKING:
-    from penstock.broker.control.controller import Controller
-    from penstock.broker.node import Broker
+    from penstock.broker.control.host import ControlHost, DecidingController
 
 log = logging.getLogger(__name__)
 
@@ -43,8 +42,8 @@ class _Task(NamedTuple):
 class ControllerTasks:
     """The timers of one active controller, from `start` to `stop`."""
 
-    def __init__(self, broker: Broker, controller: Controller) -> None:
-        self._broker = broker
+    def __init__(self, host: ControlHost, controller: DecidingController) -> None:
+        self._host = host
         self._controller = controller
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._late_ms: dict[str, int] = {}
@@ -62,7 +61,7 @@ class ControllerTasks:
         self._timers.clear()
 
     def _tasks(self) -> list[_Task]:
-        config = self._broker.config
+        config = self._host.config
         session_s = config.get_int("broker.session.timeout.ms") / 1000
         tasks = [
             _Task(_FENCE, max(0.001, session_s / CHECKS_PER_SESSION), self._fence),
@@ -90,19 +89,19 @@ class ControllerTasks:
     def _write_no_op(self, state: ControllerState) -> Decision[bool]:
         """Write a no-op record that shows the log's followers that it is alive; without followers, none."""
         nodes = state.image.brokers.keys() | state.image.cluster.controllers.keys()
-        records = [NoOpRecord()] if nodes - {self._broker.node_id} else []
+        records = [NoOpRecord()] if nodes - {self._host.node_id} else []
         return Decision([*records], False)
 
     def _schedule(self, task: _Task, in_s: float) -> None:
         if task.name in self._timers:
             self._timers[task.name].cancel()  # a timer left from an earlier term
-        loop = self._broker.loop
+        loop = self._host.loop
         due_s = loop.time() + in_s
         self._timers[task.name] = loop.call_at(due_s, partial(self._begin, task, due_s))
 
     def _begin(self, task: _Task, due_s: float) -> None:
-        self._late_ms[task.name] = int((self._broker.loop.time() - due_s) * 1000)
-        running = self._broker.loop.create_task(self._run(task))
+        self._late_ms[task.name] = int((self._host.loop.time() - due_s) * 1000)
+        running = self._host.loop.create_task(self._run(task))
         self._rounds.add(running)
         running.add_done_callback(self._rounds.discard)
 

@@ -10,8 +10,7 @@ import ipaddress
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from penstock.broker import api_table
-from penstock.broker.network.connection import CloseConnection
+from penstock.broker.network.answers import CloseConnection
 from penstock.broker.network.context import RequestContext
 from penstock.broker.peers import ControllerChannel, PeerError
 from penstock.protocol import api_keys
@@ -27,7 +26,8 @@ from penstock.protocol.messages import (
 )
 
 if TYPE_CHECKING:
-    from penstock.broker.node import Broker
+    from penstock.broker.control.controller_apis import ControllerApis
+    from penstock.broker.control.host import ControlHost
 
 Response = TypeVar("Response", bound=Message)
 
@@ -68,8 +68,9 @@ _RETRY_MS: Final = 100
 class Forwarding:
     """The forwarder of one node. ``channel`` is the connection to the active controller."""
 
-    def __init__(self, broker: Broker, channel: ControllerChannel) -> None:
-        self._broker = broker
+    def __init__(self, host: ControlHost, apis: ControllerApis, channel: ControllerChannel) -> None:
+        self._host = host
+        self._apis = apis
         self._channel = channel
 
     def served(self, own: Mapping[ApiKey, tuple[int, int]]) -> Mapping[ApiKey, tuple[int, int]]:
@@ -118,10 +119,10 @@ class Forwarding:
     async def _ask(self, request: Message, version: int) -> Message | bytes:
         context = RequestContext(
             version,
-            f"broker-{self._broker.node_id}",
+            f"broker-{self._host.node_id}",
             "127.0.0.1",
             "User:ANONYMOUS",
-            self._broker.config.inter_broker_listener_name,
+            self._host.config.inter_broker_listener_name,
         )
         return await self.forward(request, context)
 
@@ -131,12 +132,12 @@ class Forwarding:
         Raises KafkaError, REQUEST_TIMED_OUT if no active controller answers. Raises CloseConnection if the
         controller does not know the request's version, so that the client requests the served versions again.
         """
-        loop = self._broker.loop
+        loop = self._host.loop
         deadline_s = loop.time() + TIMEOUT_MS / 1000
-        handle = api_table.controller_handler(ApiKey(request.ID))
+        handle = self._apis.handler(ApiKey(request.ID))
         while handle is not None and self._channel.is_here and loop.time() < deadline_s:
             try:
-                return await handle(self._broker, request, context._replace(is_forwarded=True))
+                return await handle(request, context._replace(is_forwarded=True))
             except KafkaError as error:
                 if error.code is not ErrorCode.NOT_CONTROLLER:
                     raise
@@ -176,7 +177,7 @@ def _without_header(key: ApiKey, version: int, data: bytes | memoryview) -> byte
 
 
 async def answer_envelope(
-    broker: Broker, envelope: EnvelopeRequest, context: RequestContext
+    apis: ControllerApis, envelope: EnvelopeRequest, context: RequestContext
 ) -> EnvelopeResponse:
     """Answer the request in an envelope on the active controller, with a response in an envelope.
 
@@ -184,8 +185,8 @@ async def answer_envelope(
     be decoded, INVALID_REQUEST for one that may not be forwarded, PRINCIPAL_DESERIALIZATION_FAILURE.
     """
     try:
-        key, header, request = _open(envelope)
-        handle = api_table.controller_handler(key)
+        key, header, request = _open(apis, envelope)
+        handle = apis.handler(key)
         if key not in FORWARDABLE or handle is None:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"{key.name} is not eligible for forwarding")
         forwarded = RequestContext(
@@ -200,23 +201,23 @@ async def answer_envelope(
         return EnvelopeResponse(error_code=error.code)
     version = forwarded.api_version
     try:
-        response = await handle(broker, request, forwarded)
+        response = await handle(request, forwarded)
     except KafkaError as error:
         if error.code is ErrorCode.NOT_CONTROLLER:
             return EnvelopeResponse(error_code=error.code)
-        response = api_table.answer_error(request, error, version)
+        response = apis.answer_error(request, error, version)
     body = response if isinstance(response, bytes) else response.encode(version)
     told = ResponseHeader(correlation_id=header.correlation_id)
     return EnvelopeResponse(response_data=told.encode(api_keys.response_header_version(key, version)) + body)
 
 
-def _open(envelope: EnvelopeRequest) -> tuple[ApiKey, RequestHeader, Message]:
+def _open(apis: ControllerApis, envelope: EnvelopeRequest) -> tuple[ApiKey, RequestHeader, Message]:
     """Decode the request in an envelope, from a copy of its bytes, as the originals may be overwritten."""
     data = bytes(envelope.request_data)
     try:
         key = ApiKey(int.from_bytes(data[0:2], "big"))
         version = int.from_bytes(data[2:4], "big")
-        lowest, highest = api_table.versions(api_table.modules()[key])
+        lowest, highest = apis.versions(key)
         if not lowest <= version <= highest:
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
         header, position = RequestHeader.decode(api_keys.request_header_version(key, version), data)

@@ -26,7 +26,7 @@ from penstock.protocol.messages import (
 from penstock.protocol.uuids import uuid_from_text
 
 if TYPE_CHECKING:
-    from penstock.broker.node import Broker
+    from penstock.broker.control.host import ControlHost
 
 log = logging.getLogger(__name__)
 
@@ -63,10 +63,10 @@ class BrokerLifecycle:
     The node calls `start`, `caught_up`, `unfence`, and finally `shut_down` and `close`, each once.
     """
 
-    def __init__(self, broker: Broker, channel: ControllerChannel) -> None:
-        self._broker = broker
+    def __init__(self, host: ControlHost, channel: ControllerChannel) -> None:
+        self._host = host
         self._channel = channel
-        self._loop = broker.loop
+        self._loop = host.loop
         self.state = BrokerState.NOT_RUNNING
         self.epoch = NO_EPOCH
         """The broker epoch of the registration; -1 before it."""
@@ -92,13 +92,13 @@ class BrokerLifecycle:
         longer than `initial.broker.registration.timeout.ms`.
         """
         self.state = BrokerState.STARTING
-        timeout_ms = self._broker.config.get_int("initial.broker.registration.timeout.ms")
+        timeout_ms = self._host.config.get_int("initial.broker.registration.timeout.ms")
         end_s = self._loop.time() + timeout_ms / 1000
         committed: int | None = None
-        while committed is None or self._broker.image.offset + 1 < committed:
+        while committed is None or self._host.image.offset + 1 < committed:
             if self._loop.time() >= end_s:
                 raise self._not_registered(timeout_ms)
-            if committed is None and (committed := self._broker.quorum.leader_high_watermark) is not None:
+            if committed is None and (committed := self._host.quorum.leader_high_watermark) is not None:
                 continue
             await asyncio.sleep(STARTING_PAUSE_S)
 
@@ -112,7 +112,7 @@ class BrokerLifecycle:
 
         Raises RegistrationFailed if it is not registered within `initial.broker.registration.timeout.ms`.
         """
-        timeout_ms = self._broker.config.get_int("initial.broker.registration.timeout.ms")
+        timeout_ms = self._host.config.get_int("initial.broker.registration.timeout.ms")
         timer = self._loop.call_later(timeout_ms / 1000, self._registration_overdue, timeout_ms)
         try:
             await self._caught_up
@@ -133,7 +133,7 @@ class BrokerLifecycle:
         """
         if self.state is not BrokerState.RUNNING:
             return
-        log.info("controlled shutdown begins broker_id=%d epoch=%d", self._broker.node_id, self.epoch)
+        log.info("controlled shutdown begins broker_id=%d epoch=%d", self._host.node_id, self.epoch)
         self.state = BrokerState.PENDING_CONTROLLED_SHUTDOWN
         self._answered_s = self._loop.time()
         self._woken.set()
@@ -147,8 +147,8 @@ class BrokerLifecycle:
 
     def _has_successors(self) -> bool:
         """Whether any other broker is active and could take over the partitions that this one leads."""
-        own_id = self._broker.node_id
-        return any(other.active for other in self._broker.image.brokers.values() if other.broker_id != own_id)
+        own_id = self._host.node_id
+        return any(other.active for other in self._host.image.brokers.values() if other.broker_id != own_id)
 
     async def close(self) -> None:
         """Stop the heartbeats."""
@@ -162,12 +162,12 @@ class BrokerLifecycle:
 
     def image_changed(self) -> None:
         """Register again after an upgrade that lets registrations list the log directories (KIP-858)."""
-        image = self._broker.image
-        own = image.brokers.get(self._broker.node_id)
+        image = self._host.image
+        own = image.brokers.get(self._host.node_id)
         if (
             self._is_registered
             and own is not None
-            and own.incarnation_id == self._broker.incarnation_id
+            and own.incarnation_id == self._host.incarnation_id
             and not own.log_dirs
             and image.metadata_version >= DIRECTORY_ASSIGNMENT_LEVEL
         ):
@@ -182,7 +182,7 @@ class BrokerLifecycle:
         """
         packed = uuid_from_text(directory_id)
         self._offline_directories.setdefault(packed, False)
-        timeout_ms = self._broker.config.get_int("log.dir.failure.timeout.ms")
+        timeout_ms = self._host.config.get_int("log.dir.failure.timeout.ms")
         self._loop.call_later(timeout_ms / 1000, self._failure_overdue, packed, directory_id)
         self._woken.set()
 
@@ -191,13 +191,13 @@ class BrokerLifecycle:
             self._caught_up.set_exception(self._not_registered(timeout_ms))
 
     def _not_registered(self, timeout_ms: int) -> RegistrationFailed:
-        problem = self._broker.quorum.problem or self._problem
+        problem = self._host.quorum.problem or self._problem
         return RegistrationFailed(
             f"no controller has registered this broker within {timeout_ms} ms: {problem}"
         )
 
     def _failure_overdue(self, packed: bytes, directory_id: str) -> None:
-        died = self._broker.died
+        died = self._host.died
         if not self._offline_directories[packed] and not died.done():
             log.critical("node stops: no controller has acknowledged a failed directory id=%s", directory_id)
             died.set_result(f"directory {directory_id} failed, and no controller has acknowledged that")
@@ -211,7 +211,7 @@ class BrokerLifecycle:
                 pause_s = await (self._beat() if self._is_registered else self._register())
             except (PeerError, KafkaError) as error:
                 self._problem = str(error)
-                log.warning("request to controller failed broker_id=%d error=%s", self._broker.node_id, error)
+                log.warning("request to controller failed broker_id=%d error=%s", self._host.node_id, error)
                 # the call has already waited, perhaps for an election that has just ended
                 pause_s = RETRY_PAUSE_S if isinstance(error, PeerTimedOut) else self._pause_s()
             except Exception:
@@ -230,7 +230,7 @@ class BrokerLifecycle:
             timer.cancel()
 
     def _pause_s(self) -> float:
-        return self._broker.config.get_int("broker.heartbeat.interval.ms") / 1000
+        return self._host.config.get_int("broker.heartbeat.interval.ms") / 1000
 
     async def _register(self) -> float:
         """Register and return the pause until the next request, in seconds. Raises PeerError, KafkaError."""
@@ -238,29 +238,29 @@ class BrokerLifecycle:
         response = await self._channel.call(request, BrokerRegistrationResponse, self._pause_s() * 1000)
         if response.error_code:
             self._problem = f"the registration was refused: {_named(response.error_code)}"
-            log.warning("broker not registered broker_id=%d reason=%s", self._broker.node_id, self._problem)
+            log.warning("broker not registered broker_id=%d reason=%s", self._host.node_id, self._problem)
             return self._pause_s()
         self.epoch = response.broker_epoch
         self._is_registered = True
         log.info(
             "broker registered broker_id=%d epoch=%d previous_epoch=%d",
-            self._broker.node_id,
+            self._host.node_id,
             self.epoch,
             request.previous_broker_epoch,
         )
         return 0.0
 
     def _registration(self) -> BrokerRegistrationRequest:
-        broker = self._broker
+        host = self._host
         request = BrokerRegistrationRequest
         return request(
-            broker_id=broker.node_id,
-            cluster_id=broker.cluster_id,
-            incarnation_id=broker.incarnation_id,
-            listeners=registered.listeners(request.Listener, broker, broker.config.advertised_listeners),
+            broker_id=host.node_id,
+            cluster_id=host.cluster_id,
+            incarnation_id=host.incarnation_id,
+            listeners=registered.listeners(request.Listener, host, host.config.advertised_listeners),
             features=registered.features(request.Feature),
-            rack=broker.config.rack,
-            log_dirs=sorted(uuid_from_text(found) for found in broker.logs.directory_ids()),
+            rack=host.config.rack,
+            log_dirs=sorted(uuid_from_text(found) for found in host.logs.directory_ids()),
             previous_broker_epoch=self.previous_epoch,
         )
 
@@ -270,8 +270,8 @@ class BrokerLifecycle:
 
         It is -1 without one, or if records that were written in it are missing here (KIP-966).
         """
-        before = self._broker.image.brokers.get(self._broker.node_id)
-        if before is None or not self._broker.logs.is_whole(before.incarnation_id):
+        before = self._host.image.brokers.get(self._host.node_id)
+        if before is None or not self._host.logs.is_whole(before.incarnation_id):
             return NO_EPOCH
         return before.epoch
 
@@ -282,7 +282,7 @@ class BrokerLifecycle:
 
     def _cordoned(self) -> list[bytes]:
         """The ids of the log directories that take no new replicas, according to the current image."""
-        logs = self._broker.logs
+        logs = self._host.logs
         ids = (logs.directory_id(path) for path in sorted(logs.cordoned))
         return [uuid_from_text(found) for found in ids if found is not None]
 
@@ -291,9 +291,9 @@ class BrokerLifecycle:
         told = list(self._offline_directories)
         stopping = self.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN
         request = BrokerHeartbeatRequest(
-            broker_id=self._broker.node_id,
+            broker_id=self._host.node_id,
             broker_epoch=self.epoch,
-            current_metadata_offset=self._broker.image.offset,
+            current_metadata_offset=self._host.image.offset,
             want_fence=not self._wants_unfencing,
             want_shut_down=stopping,
             offline_log_dirs=told,
@@ -302,7 +302,7 @@ class BrokerLifecycle:
         response = await self._channel.call(request, BrokerHeartbeatResponse, self._pause_s() * 1000)
         if response.error_code:
             self._problem = f"a heartbeat was refused: {_named(response.error_code)}"
-            log.warning("heartbeat failed broker_id=%d reason=%s", self._broker.node_id, self._problem)
+            log.warning("heartbeat failed broker_id=%d reason=%s", self._host.node_id, self._problem)
             if response.error_code == ErrorCode.STALE_BROKER_EPOCH and self._is_superseded():
                 self._is_registered = False
                 return RETRY_PAUSE_S
@@ -317,8 +317,8 @@ class BrokerLifecycle:
         If the other incarnation were a running process it would have a session, and the controller would
         refuse a new registration.
         """
-        own = self._broker.image.brokers.get(self._broker.node_id)
-        return own is not None and own.incarnation_id != self._broker.incarnation_id
+        own = self._host.image.brokers.get(self._host.node_id)
+        return own is not None and own.incarnation_id != self._host.incarnation_id
 
     def _heard(self, response: BrokerHeartbeatResponse, asked_to_stop: bool) -> float:
         """Apply a response without an error and return the pause until the next heartbeat, in seconds."""
@@ -330,13 +330,13 @@ class BrokerLifecycle:
                         self._caught_up.set_result(None)
                 return STARTING_PAUSE_S
             case BrokerState.RECOVERY if not response.is_fenced:
-                log.info("broker unfenced broker_id=%d epoch=%d", self._broker.node_id, self.epoch)
+                log.info("broker unfenced broker_id=%d epoch=%d", self._host.node_id, self.epoch)
                 self.state = BrokerState.RUNNING
                 if not self._unfenced.done():
                     self._unfenced.set_result(None)
             case BrokerState.PENDING_CONTROLLED_SHUTDOWN if asked_to_stop:
                 if response.should_shut_down:
-                    log.info("controlled shutdown is complete broker_id=%d", self._broker.node_id)
+                    log.info("controlled shutdown is complete broker_id=%d", self._host.node_id)
                     self._may_stop.set_result(None)
                     return 0.0
                 pause_s, self._shutdown_pause_s = self._shutdown_pause_s, 2 * self._shutdown_pause_s

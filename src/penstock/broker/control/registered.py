@@ -9,16 +9,16 @@ from penstock.metadata.configs import SECURITY_PROTOCOLS, Listener
 from penstock.metadata.controller.features import SUPPORTED_FEATURES
 
 if TYPE_CHECKING:
-    from penstock.broker.node import Broker
+    from penstock.broker.setup.host import NodeHost
 
 T = TypeVar("T")
 
 
-def listeners(make: Callable[..., T], broker: Broker, advertised: Iterable[Listener]) -> list[T]:
+def listeners(make: Callable[..., T], node: NodeHost, advertised: Iterable[Listener]) -> list[T]:
     """Return the ``advertised`` listeners with their actual host names and ports."""
     found = []
     for listener in advertised:
-        host, port = broker.advertised(listener.name)
+        host, port = node.advertised(listener.name)
         protocol = SECURITY_PROTOCOLS[listener.security_protocol]
         found.append(make(name=listener.name, host=host, port=port, security_protocol=protocol))
     return found

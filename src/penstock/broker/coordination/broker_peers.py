@@ -10,7 +10,7 @@ from penstock.broker.peers import Dial, Peer, PeerSettings
 from penstock.broker.setup.node_limits import peer_settings
 
 if TYPE_CHECKING:
-    from penstock.broker.node import Broker
+    from penstock.broker.coordination.host import CoordinationHost
     from penstock.metadata.image import MetadataImage
 
 __all__ = ["BrokerPeers"]
@@ -41,15 +41,15 @@ class BrokerPeers:
         self._peers: dict[int, Peer] = {}
 
     @classmethod
-    def of_node(cls, broker: Broker, purpose: str) -> BrokerPeers:
+    def of_node(cls, host: CoordinationHost, purpose: str) -> BrokerPeers:
         """Create the peers for a part of a node; `purpose` names the part in the client id."""
         return cls(
-            lambda: broker.image,
-            broker.config.inter_broker_listener_name,
-            broker.environment.dial,
-            f"broker-{broker.node_id}-{purpose}",
-            broker.environment.rng,
-            peer_settings(broker.config),
+            lambda: host.image,
+            host.config.inter_broker_listener_name,
+            host.environment.dial,
+            f"broker-{host.node_id}-{purpose}",
+            host.environment.rng,
+            peer_settings(host.config),
         )
 
     def of(self, broker_id: int) -> Peer | None:

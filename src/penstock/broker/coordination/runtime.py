@@ -22,7 +22,7 @@ from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import CreateTopicsRequest, CreateTopicsResponse
 
 if TYPE_CHECKING:
-    from penstock.broker.node import Broker
+    from penstock.broker.coordination.host import CoordinationHost
     from penstock.broker.partitions.replica import Replica
     from penstock.metadata.image.image import MetadataDelta
     from penstock.storage.log import Log
@@ -49,9 +49,9 @@ class CoordinatorRuntime(ABC, Generic[P]):
     WRITE_TIMEOUT_CONFIG: ClassVar[str]
     """The config with the time that a client waits for the replication of its records."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
-        self._partition_count = broker.config.get_int(self.PARTITION_COUNT_CONFIG)
+    def __init__(self, host: CoordinationHost) -> None:
+        self._host = host
+        self._partition_count = host.config.get_int(self.PARTITION_COUNT_CONFIG)
         self._loaded: dict[int, P] = {}
         self._elected: dict[int, Replica] = {}
         """The replica from which each partition is loaded, or was to be loaded."""
@@ -61,10 +61,10 @@ class CoordinatorRuntime(ABC, Generic[P]):
         self._retries: dict[int, asyncio.TimerHandle] = {}
         """The timers of partitions that this node leads but could not load."""
         self._creation: asyncio.Future[None] | None = None
-        self._changed: asyncio.Future[None] = broker.loop.create_future()
+        self._changed: asyncio.Future[None] = host.loop.create_future()
         """Completed at the next change of the image."""
         self._tasks: set[asyncio.Task[None]] = set()
-        self._write_timeout_ms = broker.config.get_int(self.WRITE_TIMEOUT_CONFIG)
+        self._write_timeout_ms = host.config.get_int(self.WRITE_TIMEOUT_CONFIG)
 
     @abstractmethod
     def _new_owner(self, partition: int, replica: Replica) -> P:
@@ -82,13 +82,13 @@ class CoordinatorRuntime(ABC, Generic[P]):
         It depends on the image's topic, which another node may have created before this node has opened its
         logs.
         """
-        topic = self._broker.image.topics.by_name.get(self.TOPIC)
+        topic = self._host.image.topics.by_name.get(self.TOPIC)
         return partition_for(key, self._partition_count if topic is None else len(topic.partitions))
 
     @property
     def has_topic(self) -> bool:
         """Whether the topic exists and its creation has completed."""
-        return self._creation is None and self.TOPIC in self._broker.image.topics.by_name
+        return self._creation is None and self.TOPIC in self._host.image.topics.by_name
 
     def _owner(self, key: str) -> P:
         return self._owner_of_partition(partition_for(key, self._partition_count))
@@ -109,19 +109,19 @@ class CoordinatorRuntime(ABC, Generic[P]):
         """
         number = partition_for(key, self._partition_count)
         owner, partition = self._owner_of_partition(number), self._elected[number].replicated
-        silence_max_ms = self._broker.replication.silence_max_ms
+        silence_max_ms = self._host.replication.silence_max_ms
         if partition is not None and not partition.is_surely_leader(silence_max_ms):
             raise KafkaError(ErrorCode.NOT_COORDINATOR)
         return owner
 
     def _is_expected(self, partition: int) -> bool:
         """Whether the image names this node as the partition's leader, but its log is not open yet."""
-        registration = self._broker.image.topics.partition(self.TOPIC, partition)
+        registration = self._host.image.topics.partition(self.TOPIC, partition)
         return (
             registration is not None
-            and registration.leader == self._broker.node_id
-            and self._broker.replicas.get(self.TOPIC, partition) is None
-            and (self.TOPIC, partition) not in self._broker.replicas.failed
+            and registration.leader == self._host.node_id
+            and self._host.replicas.get(self.TOPIC, partition) is None
+            and (self.TOPIC, partition) not in self._host.replicas.failed
         )
 
     @property
@@ -150,7 +150,7 @@ class CoordinatorRuntime(ABC, Generic[P]):
         call: Callable[[P], R | Awaitable[R]],
         behind_all: bool,
     ) -> R:
-        deadline_s = self._broker.loop.time() + self._write_timeout_ms / 1000
+        deadline_s = self._host.loop.time() + self._write_timeout_ms / 1000
         while place is not None:
             try:
                 async with asyncio.timeout_at(deadline_s):
@@ -186,15 +186,15 @@ class CoordinatorRuntime(ABC, Generic[P]):
             log.error("cannot create the topic topic=%s error=%s", self.TOPIC, creation.exception())
 
     async def _create_topic(self) -> None:
-        topic = internal_topic(self.TOPIC, self._broker.config)
+        topic = internal_topic(self.TOPIC, self._host.config)
         request = CreateTopicsRequest(topics=[topic], timeout_ms=CREATE_TIMEOUT_MS)
-        response = await self._broker.forwarding.ask(request, CreateTopicsResponse)
+        response = await self._host.forwarding.ask(request, CreateTopicsResponse)
         result = response.topics[0]
         if result.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, result.error_message)
         try:
             async with asyncio.timeout(CREATE_TIMEOUT_MS / 1000):
-                while self.TOPIC not in self._broker.image.topics.by_name:
+                while self.TOPIC not in self._host.image.topics.by_name:
                     await asyncio.shield(self._changed)  # the controller is ahead of this node
         except TimeoutError:
             message = f"{self.TOPIC} was created, but its metadata has not reached this node"
@@ -204,13 +204,13 @@ class CoordinatorRuntime(ABC, Generic[P]):
 
     def on_image_change(self, delta: MetadataDelta) -> None:
         """Follow leadership changes; call it after the replicas have followed."""
-        changed, self._changed = self._changed, self._broker.loop.create_future()
+        changed, self._changed = self._changed, self._host.loop.create_future()
         changed.set_result(None)
-        topic = self._broker.image.topics.by_name.get(self.TOPIC)
+        topic = self._host.image.topics.by_name.get(self.TOPIC)
         is_deleted = any(deleted.name == self.TOPIC for deleted in delta.deleted_topics)
         if is_deleted:
             self._resign(range(self._partition_count))
-            self._partition_count = self._broker.config.get_int(self.PARTITION_COUNT_CONFIG)
+            self._partition_count = self._host.config.get_int(self.PARTITION_COUNT_CONFIG)
         if topic is not None:  # the same change may have created it again
             for topic_id, partition in delta.changed_partitions:
                 if topic_id == topic.topic_id:
@@ -225,7 +225,7 @@ class CoordinatorRuntime(ABC, Generic[P]):
 
     def _start(self, work: Coroutine[object, object, None]) -> None:
         """Start a background task that ends with the node."""
-        task = self._broker.loop.create_task(work)
+        task = self._host.loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -235,7 +235,7 @@ class CoordinatorRuntime(ABC, Generic[P]):
             await asyncio.wait(list(self._reading.values()))
 
     def _follow_leadership(self, partition: int) -> None:
-        replica = self._broker.replicas.get(self.TOPIC, partition)
+        replica = self._host.replicas.get(self.TOPIC, partition)
         if replica is None or not replica.is_leader:
             self._resign([partition])
             return
@@ -252,7 +252,7 @@ class CoordinatorRuntime(ABC, Generic[P]):
             self._serve(partition, owner)
             return
         self._loading[partition] = asyncio.create_task(self._load(partition, replica, owner, retry_s))
-        self._reading[partition] = self._broker.loop.create_future()
+        self._reading[partition] = self._host.loop.create_future()
 
     async def _load(self, partition: int, replica: Replica, owner: P, retry_s: float) -> None:
         """Load a partition, to which only its coordinator appends, so no record is added meanwhile."""
@@ -260,8 +260,8 @@ class CoordinatorRuntime(ABC, Generic[P]):
         end_offset = replica.log.log_end_offset
         is_lost = False
         try:
-            await self._broker.run_in_worker(
-                self._replay, owner, replica.log, end_offset, self._broker.clock_ms()
+            await self._host.run_in_worker(
+                self._replay, owner, replica.log, end_offset, self._host.clock_ms()
             )
             is_lost = not await self._has_committed(partition, replica, end_offset)
             if not is_lost:
@@ -270,7 +270,7 @@ class CoordinatorRuntime(ABC, Generic[P]):
             log.exception(
                 "cannot load the partition topic=%s partition=%d retry_s=%g", self.TOPIC, partition, retry_s
             )
-            self._retries[partition] = self._broker.loop.call_later(
+            self._retries[partition] = self._host.loop.call_later(
                 retry_s, self._elect, partition, replica, min(retry_s * 2, LOAD_RETRY_MAX_S)
             )
         finally:
@@ -285,7 +285,7 @@ class CoordinatorRuntime(ABC, Generic[P]):
         if replica.high_watermark >= end_offset:
             return True
         self._end_reading(partition)
-        committed: asyncio.Future[ErrorCode] = self._broker.loop.create_future()
+        committed: asyncio.Future[ErrorCode] = self._host.loop.create_future()
         replica.when_committed(
             end_offset, lambda error: None if committed.done() else committed.set_result(error)
         )
@@ -300,7 +300,7 @@ class CoordinatorRuntime(ABC, Generic[P]):
         """Resign from a partition whose coordinator found that this node does not lead it any more."""
         self._resign([partition])
         # The node may lead the partition again by now, in another epoch.
-        self._broker.loop.call_soon(self._follow_leadership, partition)
+        self._host.loop.call_soon(self._follow_leadership, partition)
 
     def _serve(self, partition: int, owner: P) -> None:
         self._loaded[partition] = owner

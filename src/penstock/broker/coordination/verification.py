@@ -11,13 +11,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Collection, Mapping
 from enum import IntEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from penstock.broker.setup.host import NodeHost
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.storage.verification import NOT_REQUIRED, Verification
 
 if TYPE_CHECKING:
-    from penstock.broker.node import Broker
     from penstock.broker.partitions.replica import Replica
 
 Codes = Mapping[tuple[str, int], ErrorCode]
@@ -107,29 +107,51 @@ class Verified:
                 self.refuse(replica, _error_for_client(code, support))
 
 
+class TransactionCoordinators(Protocol):
+    """The coordinators of all transactional ids, on this node and on others."""
+
+    def add_partitions(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Collection[tuple[str, int]],
+        *,
+        verify_only: bool,
+    ) -> Codes | Awaitable[Codes]:
+        """Add or verify partitions for their leader, which is about to append to them. Raises nothing."""
+
+
+class VerifyingHost(NodeHost, Protocol):
+    """A node that can ask the coordinators of transactions."""
+
+    @property
+    def transactions(self) -> TransactionCoordinators: ...
+
+
 def verify(
-    broker: Broker, producer: TransactionalProducer, sequences: Mapping[Replica, int]
+    host: VerifyingHost, producer: TransactionalProducer, sequences: Mapping[Replica, int]
 ) -> Verified | Awaitable[Verified]:
     """Have these partitions verified or added; `sequences` has the first sequence number of each batch.
 
     Answers at once if the coordinator is on this node and has nothing else to do for the producer.
     """
-    is_enforced = broker.config.get_bool("transaction.partition.verification.enable")
+    is_enforced = host.config.get_bool("transaction.partition.verification.enable")
     if not is_enforced and producer.support is not ClientSupport.ADD_PARTITION:
         return Verified(sequences, is_enforced=False)
     verified = Verified(sequences, is_enforced=is_enforced)
     unsure = verified.begin(producer, sequences)
     if not unsure:
         return verified
-    codes = _ask(broker, producer, unsure)
+    codes = _ask(host, producer, unsure)
     if isinstance(codes, Mapping) and not _is_worth_a_retry(codes, producer.support):
         verified.take(codes, producer.support)
         return verified
-    return _verify_patiently(broker, producer, sequences, verified, codes)
+    return _verify_patiently(host, producer, sequences, verified, codes)
 
 
 async def _verify_patiently(
-    broker: Broker,
+    host: VerifyingHost,
     producer: TransactionalProducer,
     sequences: Mapping[Replica, int],
     verified: Verified,
@@ -141,14 +163,14 @@ async def _verify_patiently(
     than having the producer send its records again.
     """
     patience_ms = min(
-        broker.config.get_int("add.partitions.to.txn.retry.backoff.max.ms"),
-        broker.config.get_int("request.timeout.ms"),
+        host.config.get_int("add.partitions.to.txn.retry.backoff.max.ms"),
+        host.config.get_int("request.timeout.ms"),
     )
-    pause_s = broker.config.get_int("add.partitions.to.txn.retry.backoff.ms") / 1000
-    give_up_at_s = broker.loop.time() + patience_ms / 1000
+    pause_s = host.config.get_int("add.partitions.to.txn.retry.backoff.ms") / 1000
+    give_up_at_s = host.loop.time() + patience_ms / 1000
     while True:
         codes = answer if isinstance(answer, Mapping) else await answer
-        if not _is_worth_a_retry(codes, producer.support) or broker.loop.time() >= give_up_at_s:
+        if not _is_worth_a_retry(codes, producer.support) or host.loop.time() >= give_up_at_s:
             verified.take(codes, producer.support)
             return verified
         await asyncio.sleep(pause_s)
@@ -156,13 +178,13 @@ async def _verify_patiently(
         unsure = verified.begin(producer, sequences)
         if not unsure:
             return verified
-        answer = _ask(broker, producer, unsure)
+        answer = _ask(host, producer, unsure)
 
 
 def _ask(
-    broker: Broker, producer: TransactionalProducer, replicas: list[Replica]
+    host: VerifyingHost, producer: TransactionalProducer, replicas: list[Replica]
 ) -> Codes | Awaitable[Codes]:
-    return broker.transactions.add_partitions(
+    return host.transactions.add_partitions(
         producer.transactional_id,
         producer.producer_id,
         producer.epoch,

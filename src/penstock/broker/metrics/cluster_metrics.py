@@ -15,7 +15,7 @@ from penstock.metadata.image.topics import NO_LEADER
 
 if TYPE_CHECKING:
     from penstock.broker.control.metadata_follower import MetadataFollower
-    from penstock.broker.node import Broker
+    from penstock.broker.metrics.host import MetricsHost
     from penstock.broker.partitions.replica import Replica
     from penstock.broker.quorum.quorum import Quorum
     from penstock.metadata.image import MetadataDelta, MetadataImage, PartitionRegistration
@@ -53,17 +53,17 @@ class Elections:
                 self.unclean += 1
 
 
-def cluster_metrics(broker: Broker, elections: Elections) -> Iterator[Metric]:
+def cluster_metrics(host: MetricsHost, elections: Elections) -> Iterator[Metric]:
     """All cluster metrics. They are read in the thread that scrapes them."""
-    yield from _partitions(broker)
-    yield from _replication(broker)
-    yield from _whole_cluster(broker.image, broker.quorum.is_leader, elections)
-    yield from _quorum(broker)
+    yield from _partitions(host)
+    yield from _replication(host)
+    yield from _whole_cluster(host.image, host.quorum.is_leader, elections)
+    yield from _quorum(host)
 
 
-def _partitions(broker: Broker) -> Iterable[Metric]:
-    led = [replica for replica in list(broker.replicas) if replica.is_leader]
-    image = broker.image
+def _partitions(host: MetricsHost) -> Iterable[Metric]:
+    led = [replica for replica in list(host.replicas) if replica.is_leader]
+    image = host.image
     under_replicated = under_min_isr = at_min_isr = reassigning = 0
     for replica in led:
         registration = image.topics.partition(replica.topic, replica.partition)
@@ -97,8 +97,8 @@ def _min_isr(replica: Replica) -> int:
     return min(replica.config.min_insync_replicas, replica.replica_count)
 
 
-def _replication(broker: Broker) -> Iterable[Metric]:
-    replication = broker.replication
+def _replication(host: MetricsHost) -> Iterable[Metric]:
+    replication = host.replication
     stats = replication.alter_partition.stats
     yield CounterMetricFamily(
         "penstock_isr_shrinks", "Shrinks of the in-sync replicas by this leader.", stats.shrinks
@@ -152,8 +152,8 @@ def _whole_cluster(image: MetadataImage, is_active: bool, elections: Elections) 
     )
 
 
-def _quorum(broker: Broker) -> Iterable[Metric]:
-    quorum = broker.quorum
+def _quorum(host: MetricsHost) -> Iterable[Metric]:
+    quorum = host.quorum
     leader_id = quorum.leader_id
     for name, text, value in (
         ("quorum_epoch", "The epoch of the metadata quorum.", quorum.epoch),
@@ -167,7 +167,7 @@ def _quorum(broker: Broker) -> Iterable[Metric]:
         (
             "metadata_applied_offset",
             "The offset of the last metadata record that this node has applied.",
-            broker.image.offset,
+            host.image.offset,
         ),
     ):
         yield GaugeMetricFamily(f"penstock_{name}", text, value)

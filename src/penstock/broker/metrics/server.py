@@ -19,7 +19,7 @@ from penstock.broker.metrics.group_metrics import group_metrics
 from penstock.broker.metrics.transaction_metrics import transaction_metrics
 
 if TYPE_CHECKING:
-    from penstock.broker.node import Broker
+    from penstock.broker.metrics.host import MetricsHost
 
 log = logging.getLogger(__name__)
 
@@ -27,19 +27,19 @@ log = logging.getLogger(__name__)
 class BrokerCollector(Collector):
     """The collector that reads the counters of one node at each scrape."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
-        self._elections = Elections(broker.metadata, broker.quorum)
+    def __init__(self, host: MetricsHost) -> None:
+        self._host = host
+        self._elections = Elections(host.metadata, host.quorum)
 
     def collect(self) -> Iterable[Metric]:
         yield from self._requests()
         yield from self._connections()
         yield from self._log()
         yield from self._loop()
-        yield from group_metrics(self._broker.groups)
-        yield from cleaner_metrics(self._broker.logs.cleaner, self._broker.clock_ms())
-        yield from transaction_metrics(self._broker.transactions)
-        yield from cluster_metrics(self._broker, self._elections)
+        yield from group_metrics(self._host.groups)
+        yield from cleaner_metrics(self._host.logs.cleaner, self._host.clock_ms())
+        yield from transaction_metrics(self._host.transactions)
+        yield from cluster_metrics(self._host, self._elections)
 
     def _requests(self) -> Iterable[Metric]:
         requests = CounterMetricFamily("penstock_requests", "Requests handled.", labels=["api"])
@@ -55,7 +55,7 @@ class BrokerCollector(Collector):
             "Time of requests by phase: queue, local (handler), remote (wait for others), send (to client).",
             labels=["api", "phase"],
         )
-        for key, stats in list(self._broker.dispatcher.stats.items()):
+        for key, stats in list(self._host.dispatcher.stats.items()):
             label = [key.name.lower()]
             requests.add_metric(label, stats.requests)
             size.add_metric(label, stats.request_bytes)
@@ -71,7 +71,7 @@ class BrokerCollector(Collector):
         return [requests, size, errors, seconds, phases]
 
     def _connections(self) -> Iterable[Metric]:
-        server, stats = self._broker.server, self._broker.server.stats
+        server, stats = self._host.server, self._host.server.stats
         return [
             GaugeMetricFamily("penstock_connections", "Open connections.", len(server.connections)),
             CounterMetricFamily("penstock_connections_accepted", "Connections accepted.", stats.accepted),
@@ -92,7 +92,7 @@ class BrokerCollector(Collector):
         ]
 
     def _log(self) -> Iterable[Metric]:
-        replicas = list(self._broker.replicas)
+        replicas = list(self._host.replicas)
         appended = CounterMetricFamily("penstock_appended_bytes", "Bytes appended.", labels=["topic"])
         end_offset = GaugeMetricFamily(
             "penstock_log_end_offset", "Log end offset.", labels=["topic", "partition"]
@@ -113,10 +113,10 @@ class BrokerCollector(Collector):
             GaugeMetricFamily(
                 "penstock_log_directories_offline",
                 "Log directories out of service.",
-                len(self._broker.logs.offline),
+                len(self._host.logs.offline),
             ),
             GaugeMetricFamily(
-                "penstock_replicas_failed", "Replicas that are offline.", len(self._broker.replicas.failed)
+                "penstock_replicas_failed", "Replicas that are offline.", len(self._host.replicas.failed)
             ),
             appended,
             end_offset,
@@ -124,7 +124,7 @@ class BrokerCollector(Collector):
         ]
 
     def _loop(self) -> Iterable[Metric]:
-        lag, purgatory, cold = self._broker.loop_lag, self._broker.purgatory, self._broker.cold_reads
+        lag, purgatory, cold = self._host.loop_lag, self._host.purgatory, self._host.cold_reads
         return [
             GaugeMetricFamily("penstock_loop_lag_seconds", "Delay of the last timer.", lag.last_ms / 1000),
             GaugeMetricFamily(
@@ -149,7 +149,7 @@ class BrokerCollector(Collector):
             ),
             GaugeMetricFamily("penstock_fetches_waiting", "Fetches that wait for data.", purgatory.waiting),
             GaugeMetricFamily(
-                "penstock_fetch_sessions", "Open fetch sessions.", len(self._broker.fetch_sessions)
+                "penstock_fetch_sessions", "Open fetch sessions.", len(self._host.fetch_sessions)
             ),
         ]
 
@@ -157,9 +157,9 @@ class BrokerCollector(Collector):
 class MetricsServer:
     """The HTTP endpoint for Prometheus, with its own thread."""
 
-    def __init__(self, broker: Broker, host: str, port: int) -> None:
+    def __init__(self, node: MetricsHost, host: str, port: int) -> None:
         registry = CollectorRegistry()
-        registry.register(BrokerCollector(broker))
+        registry.register(BrokerCollector(node))
         self._server, self._thread = start_http_server(port, host, registry)
         self.port = int(self._server.server_port)
         log.info("metrics served address=%s:%d", host, self.port)

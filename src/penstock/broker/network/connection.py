@@ -18,21 +18,23 @@ because of the last case, too many promised responses, or too many bytes that th
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import socket
 import struct
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
+from penstock.broker.network.answers import CloseConnection
 from penstock.broker.network.buffers import STANDARD_BYTES
 from penstock.broker.network.outbox import FileRange, NotReady, Outbox, Part
 
 if TYPE_CHECKING:
+    from penstock.broker.network.buffers import BufferPool, RequestMemory
     from penstock.broker.network.context import RequestContext
-    from penstock.broker.network.dispatch import ApiStats
-    from penstock.broker.network.server import Server
+    from penstock.broker.network.stats import ApiStats, ServerStats
 
 log = logging.getLogger(__name__)
 
@@ -48,10 +50,6 @@ REQUEST_HEADER_BYTES_MIN = 8
 
 _now_ns = time.perf_counter_ns
 _frame_size = struct.Struct(">i").unpack_from
-
-
-class CloseConnection(Exception):
-    """A handler raises this if it can only answer by closing the connection."""
 
 
 class HostileFrame(CloseConnection):
@@ -80,6 +78,32 @@ class PendingReply:
 
 
 Reply = bytes | list[Part] | PendingReply | None
+
+
+class ConnectionOwner(Protocol):
+    """The server of a connection, with the buffers, limits and counters that its connections share."""
+
+    loop: asyncio.AbstractEventLoop
+    frame_bytes_max: int
+    buffers: BufferPool
+    request_memory: RequestMemory
+    stats: ServerStats
+    sendfile: Callable[[int, int, int, int], int]
+
+    def wait_in_line(self, callback: Callable[[], None], /) -> None:
+        """Call back in the next turn of the loop, or in a later one if earlier callbacks fill it."""
+
+    def turn_deadline_ns(self) -> int:
+        """Return the time until which work may begin in this turn."""
+
+    def after_turn(self) -> None:
+        """Complete what the requests of a connection's turn have made ready."""
+
+    def reload(self, part: FileRange, then: Callable[[str | None], None], /) -> None:
+        """Have a worker read a slice into memory again, then call back with an error text or None."""
+
+    def connection_closed(self, connection: Connection) -> None:
+        """Remove a connection that has closed itself."""
 
 
 class Connection:
@@ -124,7 +148,7 @@ class Connection:
 
     def __init__(
         self,
-        server: Server,
+        server: ConnectionOwner,
         sock: socket.socket,
         peer: tuple[str, int],
         listener_name: str,

@@ -1,7 +1,6 @@
 """Decode frames, call handlers and encode responses for one kind of listener, and count per API.
 
-`api_table` maps APIs to handlers. A handler returns a response message or its bytes, None for no response, or
-a later response: an awaitable or a `Promise`.
+The node passes the table of APIs, each with its handler and the part of the node that the handler takes.
 """
 
 from __future__ import annotations
@@ -11,14 +10,14 @@ import logging
 import struct
 import sys
 import time
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, cast
+from collections.abc import Awaitable, Mapping
+from typing import TYPE_CHECKING, NamedTuple, cast
 
-from penstock.broker import api_table
-from penstock.broker.api_table import Handler, ListenerType
-from penstock.broker.network.connection import CloseConnection, Connection, HostileFrame, PendingReply, Reply
+from penstock.broker.network.answers import CloseConnection, Handler, Kept, Promise
+from penstock.broker.network.connection import Connection, HostileFrame, PendingReply, Reply
 from penstock.broker.network.context import RequestContext
 from penstock.broker.network.outbox import Part
+from penstock.broker.network.stats import ApiStats
 from penstock.broker.network.turns import in_turns
 from penstock.protocol import api_keys
 from penstock.protocol.api_keys import ApiKey
@@ -27,7 +26,8 @@ from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import ApiVersionsResponse
 
 if TYPE_CHECKING:
-    from penstock.broker.node import Broker
+    from penstock.broker.network.loop_lag import LoopLag
+    from penstock.broker.network.stats import ServerStats
 
 log = logging.getLogger(__name__)
 
@@ -59,65 +59,16 @@ _response_v1 = struct.Struct(">iiB").pack
 _now_ns = time.perf_counter_ns
 
 
-Kept = Message | bytes | BaseException | None
-"""A response, its bytes without the header, an exception instead of one, or None if there is none."""
+class ServedApi(NamedTuple):
+    """An API in the table of a listener."""
 
-
-class Promise:
-    """A response that a handler gives later, while later requests on the connection may proceed.
-
-    It is for requests whose effects have happened when the handler returns. A handler that is still working
-    returns an awaitable instead.
-    """
-
-    __slots__ = ("_completed", "_deliver", "_response", "on_abandon")
-
-    def __init__(self, on_abandon: Callable[[], None] | None = None) -> None:
-        self.on_abandon = on_abandon
-        """Called when the response is not needed any more."""
-        self._deliver: Callable[[Kept], None] | None = None
-        self._response: Kept = None
-        self._completed = False
-
-    def complete(self, response: Message | bytes | None) -> None:
-        self._keep(response)
-
-    def fail(self, error: BaseException) -> None:
-        """Close the connection, because there is no correct answer."""
-        self._keep(error)
-
-    def _keep(self, response: Kept) -> None:
-        assert not self._completed, "a promise is kept once"
-        self._completed = True
-        if self._deliver is not None:
-            self._deliver(response)
-        else:
-            self._response = response
-
-    def deliver_to(self, deliver: Callable[[Kept], None]) -> None:
-        self._deliver = deliver
-        if self._completed:
-            deliver(self._response)
-
-
-class ApiStats:
-    """Counters of one API, as plain integers.
-
-    As in Apache Kafka, a request's time has four parts: in the queue until its handler starts, in the
-    handler, waiting for others (a long poll, replicas, the controller), and until the socket has accepted the
-    last byte of the response.
-    """
-
-    __slots__ = ("errors", "handler_ns", "queue_ns", "remote_ns", "request_bytes", "requests", "send_ns")
-
-    def __init__(self) -> None:
-        self.requests = 0
-        self.request_bytes = 0
-        self.queue_ns = 0
-        self.handler_ns = 0
-        self.remote_ns = 0
-        self.send_ns = 0
-        self.errors = 0
+    part: object
+    """The part of the node that the handler takes."""
+    handle: Handler
+    versions: tuple[int, int]
+    """The lowest and highest version served."""
+    advertised: tuple[int, int]
+    """The versions that ApiVersions lists."""
 
 
 class Served:
@@ -132,16 +83,18 @@ class Served:
         "handle",
         "has_records",
         "long_request_bytes",
+        "part",
         "request_bytes_max",
         "response_class",
         "stats",
         "version",
     )
 
-    def __init__(self, api_key: ApiKey, version: int, handle: Handler, stats: ApiStats) -> None:
+    def __init__(self, api_key: ApiKey, version: int, api: ServedApi, stats: ApiStats) -> None:
         self.api_key = api_key
         self.version = version
-        self.handle = handle
+        self.part = api.part
+        self.handle = api.handle
         self.stats = stats
         request_class = api_keys.request_class(api_key)
         self.decode = request_class.decode
@@ -157,16 +110,14 @@ class Served:
 class Dispatcher:
     """The dispatcher of one kind of listener. It decodes requests, calls handlers and encodes responses."""
 
-    def __init__(self, broker: Broker, listener: ListenerType) -> None:
-        self._broker = broker
-        self._handlers = api_table.handlers(listener)
+    def __init__(self, apis: Mapping[ApiKey, ServedApi], loop_lag: LoopLag, connections: ServerStats) -> None:
+        self._apis = apis
+        self._loop_lag = loop_lag
+        self._connections = connections
         self._served: dict[tuple[int, int], Served] = {}
         self._tasks: set[asyncio.Future[object]] = set()
-        self.stats: dict[ApiKey, ApiStats] = {key: ApiStats() for key in self._handlers}
-        modules = api_table.modules()
-        self.advertised: dict[ApiKey, tuple[int, int]] = {
-            key: api_table.advertised_versions(modules[key]) for key in self._handlers
-        }
+        self.stats: dict[ApiKey, ApiStats] = {key: ApiStats() for key in apis}
+        self.advertised: dict[ApiKey, tuple[int, int]] = {key: api.advertised for key, api in apis.items()}
         """The lowest and highest version of each served API, for ApiVersions."""
 
     def handle_request(self, connection: Connection, frame: memoryview) -> Reply:
@@ -216,7 +167,7 @@ class Dispatcher:
         stats.requests += 1
         stats.request_bytes += len(frame)
         try:
-            response = served.handle(self._broker, request, context)
+            response = served.handle(served.part, request, context)
         except CloseConnection:
             raise
         except Exception as error:
@@ -227,7 +178,7 @@ class Dispatcher:
         took_ns = ended_ns - started_ns
         stats.handler_ns += took_ns
         if took_ns > LONG_NS:
-            self._broker.loop_lag.took(served.api_key.name, took_ns)
+            self._loop_lag.took(served.api_key.name, took_ns)
         if type(response) is bytes:
             return frame_reply(served, correlation_id, response)
         if response is None:
@@ -251,13 +202,13 @@ class Dispatcher:
             try:
                 request, _ = await decoded
             except MalformedMessage as error:
-                self._broker.server.stats.hostile_frames += 1
+                self._connections.hostile_frames += 1
                 raise HostileFrame(f"{served.api_key.name} v{served.version}: {error}") from None
             stats = served.stats
             stats.requests += 1
             stats.request_bytes += frame_bytes
             started_ns = _now_ns()
-            response = served.handle(self._broker, request, context)
+            response = served.handle(served.part, request, context)
             stats.handler_ns += _now_ns() - started_ns
             if isinstance(response, Promise):
                 return await _kept(response, pending)
@@ -279,14 +230,10 @@ class Dispatcher:
             key = ApiKey(api_key)
         except ValueError:
             return None
-        handler = self._handlers.get(key)
-        if handler is None:
+        api = self._apis.get(key)
+        if api is None or not api.versions[0] <= version <= api.versions[1]:
             return None
-        lowest, highest = api_table.versions(api_table.modules()[key])
-        if not lowest <= version <= highest:
-            return None
-        handle = self._broker.group_commit.acknowledging(key, handler)
-        served = Served(key, version, handle, self.stats[key])
+        served = Served(key, version, api, self.stats[key])
         self._served[api_key, version] = served
         return served
 

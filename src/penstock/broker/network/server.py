@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from penstock.broker.network.buffers import BufferPool, RequestMemory
 from penstock.broker.network.connection import Connection, Reply
 from penstock.broker.network.outbox import FileRange
+from penstock.broker.network.stats import ServerStats
 from penstock.broker.network.turns import line_of
 from penstock.metadata.configs import Listener
 
@@ -43,18 +44,6 @@ class ServerLimits:
     socket_send_buffer_bytes: int = -1
     socket_receive_buffer_bytes: int = -1
     socket_listen_backlog_size: int = BACKLOG
-
-
-class ServerStats:
-    """The counters of a server, which the metrics read."""
-
-    __slots__ = ("accepted", "hostile_frames", "idle_closed", "refused")
-
-    def __init__(self) -> None:
-        self.accepted = 0
-        self.refused = 0
-        self.idle_closed = 0
-        self.hostile_frames = 0
 
 
 HandleRequest = Callable[[Connection, memoryview], Reply]

@@ -15,14 +15,13 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
-from penstock.broker.network.dispatch import Kept, Promise
+from penstock.broker.network.answers import Kept, Promise
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.codec import Message
 
 if TYPE_CHECKING:
-    from penstock.broker.api_table import Handler
+    from penstock.broker.network.answers import Handler
     from penstock.broker.network.context import RequestContext
-    from penstock.broker.node import Broker
     from penstock.storage.log import Log
 
 log = logging.getLogger(__name__)
@@ -139,8 +138,8 @@ class GroupCommit:
         if not self.acks_fsync or api_key not in ACKNOWLEDGING:
             return handle
 
-        def handle_durably(broker: Broker, request: object, context: RequestContext) -> object:
-            response = handle(broker, request, context)
+        def handle_durably(part: object, request: object, context: RequestContext) -> object:
+            response = handle(part, request, context)
             if response is None:
                 return None
             if isinstance(response, Promise):

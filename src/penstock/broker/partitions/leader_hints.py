@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from penstock.broker.node import Broker
+    from penstock.metadata.image import MetadataImage
 
 
 class Leader(NamedTuple):
@@ -23,14 +23,14 @@ class NodeAddress(NamedTuple):
 class LeaderHints:
     """The leaders that one response names, with their addresses on the client's listener."""
 
-    def __init__(self, broker: Broker, listener_name: str) -> None:
-        self._broker = broker
+    def __init__(self, image: MetadataImage, listener_name: str) -> None:
+        self._image = image
         self._listener_name = listener_name
         self._named: set[int] = set()
 
     def leader_of(self, topic: str | bytes, partition: int) -> Leader:
         """The leader according to the image; (-1, -1) if there is none."""
-        topics = self._broker.image.topics
+        topics = self._image.topics
         image = topics.by_id.get(topic) if isinstance(topic, bytes) else topics.by_name.get(topic)
         registration = image.partitions.get(partition) if image is not None else None
         if registration is None:
@@ -43,7 +43,7 @@ class LeaderHints:
         """The addresses of all leaders named so far."""
         addresses = []
         for node_id in sorted(self._named):
-            registration = self._broker.image.brokers.get(node_id)
+            registration = self._image.brokers.get(node_id)
             endpoint = registration.endpoint(self._listener_name) if registration else None
             if registration is not None and endpoint is not None:
                 addresses.append(NodeAddress(node_id, endpoint.host, endpoint.port, registration.rack))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from penstock.broker.partitions.schema_validation import NoSchemas, SchemaIds, refused
 from penstock.protocol import batch
@@ -29,7 +29,7 @@ from penstock.protocol.records import (
 )
 
 if TYPE_CHECKING:
-    from penstock.broker.partitions.replica import Replica
+    from penstock.broker.partitions.schema_validation import SchemaRule
     from penstock.broker.partitions.topic_settings import TopicSettings
     from penstock.storage.config import LogConfig
 
@@ -58,6 +58,16 @@ class RecordsRefused(InvalidBatch):
         self.records = records
 
 
+class ConfiguredReplica(Protocol):
+    """The parts of a replica that decide how its batches are checked and converted."""
+
+    topic: str
+    partition: int
+    config: LogConfig
+    compression_levels: dict[int, int]
+    schema_rules: tuple[SchemaRule, ...]
+
+
 def sees_every_batch(settings: TopicSettings) -> bool:
     """Whether the topic's settings may require decoding even of batches with unsuspicious timestamps."""
     config = settings.log
@@ -72,7 +82,7 @@ def sees_every_batch(settings: TopicSettings) -> bool:
     )
 
 
-def is_needed(replica: Replica, header: BatchHeader, records: memoryview, now_ms: int) -> bool:
+def is_needed(replica: ConfiguredReplica, header: BatchHeader, records: memoryview, now_ms: int) -> bool:
     """Whether this batch needs `convert`, because its header and a short check don't suffice."""
     config = replica.config
     if replica.schema_rules:
@@ -98,7 +108,7 @@ def _has_keys_at_a_glance(header: BatchHeader, records: memoryview) -> bool:
         return False  # `convert` refuses the batch with the reason
 
 
-def convert(records: bytearray, replica: Replica, now_ms: int, schemas: SchemaIds) -> bytearray:
+def convert(records: bytearray, replica: ConfiguredReplica, now_ms: int, schemas: SchemaIds) -> bytearray:
     """Check the batch and return it in the topic's codec, with its true latest timestamp.
 
     Raises RecordsRefused; MalformedRecords if the records cannot be decoded or exceed
@@ -139,7 +149,7 @@ def _decode(records: bytearray) -> Iterator[Record]:
     return decode_batch(records, max_bytes=DECOMPRESSED_BYTES_MAX)
 
 
-def _refuse_keyless(decoded: Iterator[Record], replica: Replica) -> NoReturn:
+def _refuse_keyless(decoded: Iterator[Record], replica: ConfiguredReplica) -> NoReturn:
     message = (
         "Compacted topic cannot accept message without key in topic partition "
         f"{replica.topic}-{replica.partition}"
@@ -158,7 +168,7 @@ def _refuse_keyless(decoded: Iterator[Record], replica: Replica) -> NoReturn:
     )
 
 
-def _check_schemas(decoded: Iterator[Record], replica: Replica, schemas: SchemaIds) -> None:
+def _check_schemas(decoded: Iterator[Record], replica: ConfiguredReplica, schemas: SchemaIds) -> None:
     where = f"{replica.topic}-{replica.partition}"
     try:
         breaking = refused(decoded, replica.topic, replica.schema_rules, schemas)

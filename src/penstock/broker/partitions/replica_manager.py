@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeVar
 
 from penstock.broker.partitions.replica import NO_EPOCH, Replica
+from penstock.broker.partitions.replicated_partition import LeaderContext
 from penstock.metadata.image import LOST_DIRECTORY, UNASSIGNED_DIRECTORY, MetadataDelta, ResourceType
 from penstock.protocol.batch import check_batches
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -15,8 +16,8 @@ from penstock.protocol.uuids import uuid_from_text
 from penstock.storage.staged_append import Origin
 
 if TYPE_CHECKING:
-    from penstock.broker.following.replication import Replication
     from penstock.broker.partitions.topic_settings import TopicSettings
+    from penstock.broker.setup.host import RunInWorker
     from penstock.metadata.image import (
         ConfigResource,
         MetadataImage,
@@ -38,10 +39,23 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class RunInWorker(Protocol):
-    """A callable that runs a blocking function in a worker thread."""
+class ReplicationOfNode(LeaderContext, Protocol):
+    """The replication of this node's partitions with other nodes, as their leader and as their follower."""
 
-    def __call__(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Awaitable[T]: ...
+    def follow_change(self, replica: Replica, changed: bool) -> None:
+        """Start or stop fetching according to the replica's role; `changed` if that role is new."""
+
+    def forget(self, replica: Replica) -> None:
+        """Stop replicating a replica that this node no longer serves."""
+
+    def close_idle_fetchers(self) -> None:
+        """Close the fetchers of leaders that lead no partition here any more, after a metadata change."""
+
+    def brokers_changed(self) -> None:
+        """Recompute the watermarks after brokers were fenced or unfenced."""
+
+    def throttle_topic(self, topic: str, leader_replicas: list[str], follower_replicas: list[str]) -> None:
+        """Apply a topic's lists of throttled replicas."""
 
 
 class ReplicaManager:
@@ -56,7 +70,7 @@ class ReplicaManager:
         clock_ms: Callable[[], int],
         run_in_worker: RunInWorker,
         unsynced: dict[Log, None] | None,
-        replication: Replication,
+        replication: ReplicationOfNode,
     ) -> None:
         self._replication = replication
         self._node_id = node_id

@@ -15,11 +15,11 @@ from penstock.broker.partitions.readable import Uncommitted
 from penstock.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from penstock.broker.partitions.replica import Replica
-    from penstock.broker.reading.fetch_session import FetchTarget
-    from penstock.broker.reading.session_news import SessionNews
+    from penstock.broker.partitions.fetch_target import FetchTarget
     from penstock.metadata.image import PartitionRegistration
     from penstock.protocol.batch import BatchHeader, Buffer
+    from penstock.storage.config import LogConfig
+    from penstock.storage.log import Log
 
 
 class LeaderContext(Protocol):
@@ -38,6 +38,48 @@ class LeaderContext(Protocol):
         """Send a proposal to the controller; `accepted` or `refused` takes its answer."""
 
 
+class LocalReplica(Protocol):
+    """The replica on this node that the state belongs to, which `Replica` implements."""
+
+    topic: str
+    topic_id: bytes
+    partition: int
+    log: Log
+    config: LogConfig
+    appended_bytes: int
+    high_watermark: int
+    isr_size: int
+    leader_epoch: int
+    leader_id: int
+    waiters: WaitList
+    """Fetches that wait for the high watermark to move."""
+    stable_waiters: WaitList
+    """Fetches that wait for the last stable offset to move."""
+    commit_waiters: CommitWaiters
+
+    def note_unsynced(self) -> None:
+        """Take note that the log has records that are not synced."""
+
+    def wake_all(self) -> None:
+        """Wake all requests that wait for this replica."""
+
+
+class Watcher(Protocol):
+    """The session of a follower that watches this partition."""
+
+    broker_id: int
+    followed_ms: float
+    """When the latest answer was sent that the follower has followed up with another fetch."""
+    fresh: dict[FetchTarget, None]
+    """The partitions to read for the next answer."""
+
+    def appended(self, target: FetchTarget, partition: ReplicatedPartition, size_bytes: int) -> None:
+        """Report that the leader has appended `size_bytes` bytes."""
+
+    def changed(self, target: FetchTarget) -> None:
+        """Report a change that the follower must learn of at once."""
+
+
 class ReplicatedPartition:
     """The replication state of one replica. It belongs to the event loop, as the replica does."""
 
@@ -53,13 +95,13 @@ class ReplicatedPartition:
         "watchers",
     )
 
-    def __init__(self, replica: Replica, context: LeaderContext) -> None:
+    def __init__(self, replica: LocalReplica, context: LeaderContext) -> None:
         self._context = context
         self.replica = replica
         self.leading: Leadership | None = None
         self.log_end_waiters = WaitList()
         """Followers without a session, which read to the log's end."""
-        self.watchers: dict[FetchTarget, SessionNews] = {}
+        self.watchers: dict[FetchTarget, Watcher] = {}
         """Followers' sessions to notify of changes here, by the target that each one fetches."""
         self.low_watermark_waiters = CommitWaiters()
         """DeleteRecords requests that wait until all live replicas start at their offset."""

@@ -16,8 +16,8 @@ from penstock.consensus.log import BOOTSTRAP_SNAPSHOT
 from penstock.storage.errors import OffsetOutOfRange
 
 if TYPE_CHECKING:
-    from penstock.broker.quorum.host import QuorumHost
     from penstock.broker.quorum.metadata_log import MetadataLog
+    from penstock.broker.setup.host import NodeHost
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ class Delivery:
 
     def __init__(
         self,
-        host: QuorumHost,
+        host: NodeHost,
         metadata_log: MetadataLog,
         listener: QuorumListener,
         delivered: Callable[[Sequence[CommittedBatch]], None],

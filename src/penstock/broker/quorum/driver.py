@@ -33,9 +33,9 @@ from penstock.protocol.batch import CorruptBatch
 from penstock.storage.errors import LogError
 
 if TYPE_CHECKING:
-    from penstock.broker.quorum.host import QuorumHost
     from penstock.broker.quorum.metadata_log import MetadataLog
     from penstock.broker.quorum.senders import Senders
+    from penstock.broker.setup.host import NodeHost
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +67,7 @@ class Driver:
 
     def __init__(
         self,
-        host: QuorumHost,
+        host: NodeHost,
         raft: Raft,
         metadata_log: MetadataLog,
         senders: Senders,

@@ -17,7 +17,7 @@ from penstock.protocol.messages import DescribeClusterRequest, DescribeClusterRe
 
 if TYPE_CHECKING:
     from penstock.broker.network.context import RequestContext
-    from penstock.broker.quorum.host import QuorumHost
+    from penstock.broker.setup.host import NodeHost
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ _CONTROLLERS: Final = 2
 class ForeignNodes:
     """The nodes of other clusters that one member of the quorum has met."""
 
-    def __init__(self, host: QuorumHost, timeout_ms: float) -> None:
+    def __init__(self, host: NodeHost, timeout_ms: float) -> None:
         self._host = host
         self._timeout_ms = timeout_ms
         self._refusing: dict[Node, str] = {}

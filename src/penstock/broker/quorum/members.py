@@ -15,7 +15,7 @@ from penstock.storage import meta_properties
 from penstock.storage.errors import LogDirectoryError
 
 if TYPE_CHECKING:
-    from penstock.broker.quorum.host import QuorumHost
+    from penstock.broker.setup.host import NodeHost
 
 
 FETCH_MAX_WAIT_MS: Final = 500
@@ -40,7 +40,7 @@ def static_voters(config: BrokerConfig) -> VoterSet:
     return VoterSet()
 
 
-def raft_settings(host: QuorumHost) -> RaftSettings:
+def raft_settings(host: NodeHost) -> RaftSettings:
     """The settings of this node's Raft state machine.
 
     Raises LogDirectoryError for a metadata directory without an id.
@@ -77,7 +77,7 @@ def _directory_id(config: BrokerConfig) -> bytes:
     return uuid_from_text(properties.directory_id)
 
 
-def _endpoints(host: QuorumHost) -> dict[str, Address]:
+def _endpoints(host: NodeHost) -> dict[str, Address]:
     """The addresses of this controller's listeners; a listener configured with port 0 has its bound port."""
     endpoints = {}
     for listener in host.config.advertised_controller_listeners:

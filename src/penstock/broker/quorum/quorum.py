@@ -35,7 +35,7 @@ from penstock.storage.errors import LogError, StorageFailed
 
 if TYPE_CHECKING:
     from penstock.broker.network.context import RequestContext
-    from penstock.broker.quorum.host import QuorumHost
+    from penstock.broker.setup.host import NodeHost
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ class Quorum:
     cleanly.
     """
 
-    def __init__(self, host: QuorumHost) -> None:
+    def __init__(self, host: NodeHost) -> None:
         self._host = host
         config = host.config
         self._log = MetadataLog(

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final
 from penstock.storage.errors import LogError
 
 if TYPE_CHECKING:
-    from penstock.broker.quorum.host import QuorumHost
     from penstock.broker.quorum.metadata_log import MetadataLog
+    from penstock.broker.setup.host import NodeHost
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +27,7 @@ PERIOD_S: Final = 60.0
 class MetadataRetention:
     """The retention of one metadata log. It checks periodically, and after each new snapshot."""
 
-    def __init__(self, host: QuorumHost, metadata_log: MetadataLog) -> None:
+    def __init__(self, host: NodeHost, metadata_log: MetadataLog) -> None:
         self._host = host
         self._log = metadata_log
         self._retention_ms = host.config.get_int("metadata.max.retention.ms")

@@ -23,7 +23,7 @@ from penstock.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from penstock.broker.quorum.foreign import ForeignNodes
-    from penstock.broker.quorum.host import QuorumHost
+    from penstock.broker.setup.host import NodeHost
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ class Senders:
     """The connections to other members: one `Peer` for each member, address and purpose."""
 
     def __init__(
-        self, host: QuorumHost, listener_name: str, request_timeout_ms: int, foreign: ForeignNodes
+        self, host: NodeHost, listener_name: str, request_timeout_ms: int, foreign: ForeignNodes
     ) -> None:
         self._host = host
         self._foreign = foreign

@@ -13,10 +13,10 @@ from penstock.metadata.snapshot import QuorumRecords
 
 if TYPE_CHECKING:
     from penstock.broker.quorum.delivery import Delivery
-    from penstock.broker.quorum.host import QuorumHost
     from penstock.broker.quorum.listener import QuorumListener
     from penstock.broker.quorum.metadata_log import MetadataLog
     from penstock.broker.quorum.retention import MetadataRetention
+    from penstock.broker.setup.host import NodeHost
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ class Snapshotting:
 
     def __init__(
         self,
-        host: QuorumHost,
+        host: NodeHost,
         metadata_log: MetadataLog,
         listener: QuorumListener,
         delivery: Delivery,

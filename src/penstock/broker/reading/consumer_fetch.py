@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.broker.network.dispatch import Promise
+from penstock.broker.network.answers import Promise
+from penstock.broker.partitions.fetch_target import FetchTarget, TopicKey
 from penstock.broker.partitions.leader_hints import LeaderHints
 from penstock.broker.partitions.purgatory import DelayedFetch, WaitList
 from penstock.broker.reading.cold_reads import ColdRead
-from penstock.broker.reading.fetch_session import FetchPlan, FetchTarget, TopicKey
+from penstock.broker.reading.fetch_session import FetchPlan
 from penstock.broker.reading.nearest_replica import nearest_replica
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import FetchRequest, FetchResponse
@@ -20,8 +21,8 @@ from penstock.storage.segment_file import FileSlice
 
 if TYPE_CHECKING:
     from penstock.broker.network.context import RequestContext
-    from penstock.broker.node import Broker
     from penstock.broker.partitions.replica import Replica
+    from penstock.broker.reading.host import ReadingHost
     from penstock.storage.transaction_index import AbortedTransaction
 
 READ_COMMITTED = 1
@@ -40,9 +41,9 @@ class ConsumerFetch:
     """A consumer's Fetch, which is read at once, and again if it had to wait."""
 
     __slots__ = (
-        "_broker",
         "_context",
         "_find",
+        "_host",
         "_max_bytes",
         "_min_bytes",
         "_now_s",
@@ -54,17 +55,17 @@ class ConsumerFetch:
     )
 
     def __init__(
-        self, broker: Broker, request: FetchRequest, context: RequestContext, plan: FetchPlan
+        self, host: ReadingHost, request: FetchRequest, context: RequestContext, plan: FetchPlan
     ) -> None:
-        self._broker = broker
+        self._host = host
         self._context = context
         self._plan = plan
-        self._max_bytes = min(request.max_bytes, broker.fetch_max_bytes)
+        self._max_bytes = min(request.max_bytes, host.fetch_max_bytes)
         self._min_bytes = min(request.min_bytes, self._max_bytes)
         self._read_committed = request.isolation_level == READ_COMMITTED
-        replicas = broker.replicas
+        replicas = host.replicas
         self._find = replicas.readable if context.api_version >= NEAREST_SINCE_VERSION else replicas.leader
-        self._rack = request.rack_id if broker.replication.sends_to_nearest else ""
+        self._rack = request.rack_id if host.replication.sends_to_nearest else ""
         self._replicas: list[Replica] = []
         self._now_s = 0.0
         self.cold: list[ColdRead] = []
@@ -81,7 +82,7 @@ class ConsumerFetch:
         urgent = False
         results: Results = []
         self._replicas = []
-        self._now_s = self._broker.loop.time()
+        self._now_s = self._host.loop.time()
         cold = self.cold = []
         for target in self._plan.targets:
             try:
@@ -170,8 +171,8 @@ class ConsumerFetch:
         leading = None if replica.replicated is None else replica.replicated.leading
         if leading is None:
             return None
-        brokers = self._broker.replication.brokers
-        own_rack = brokers.rack_of(self._broker.node_id)
+        brokers = self._host.replication.brokers
+        own_rack = brokers.rack_of(self._host.node_id)
         return nearest_replica(leading, self._rack, own_rack, brokers.rack_of, offset)
 
     def keep_untold(self, results: Results) -> None:
@@ -190,7 +191,7 @@ class ConsumerFetch:
     def wait(self, missing_bytes: int, max_wait_ms: int) -> Promise:
         promise = Promise()
         delayed = DelayedFetch(
-            self._broker.purgatory,
+            self._host.purgatory,
             self._wait_lists(),
             missing_bytes,
             max_wait_ms,
@@ -223,7 +224,7 @@ class ConsumerFetch:
                     data.aborted_transactions = _aborted(read.aborted)
             promise.complete(self.respond(results))
 
-        self._broker.cold_reads.submit(cold, done)
+        self._host.cold_reads.submit(cold, done)
         return promise
 
     def respond(self, results: Results) -> FetchResponse:
@@ -237,7 +238,7 @@ class ConsumerFetch:
         """Add each failed partition's leader and its address to the response (KIP-951)."""
         if self._context.api_version < LEADER_HINTS_SINCE_VERSION:
             return
-        hints = LeaderHints(self._broker, self._context.listener_name)
+        hints = LeaderHints(self._host.image, self._context.listener_name)
         for target, data in results:
             if data.error_code in HINTED_ERRORS:
                 leader = hints.leader_of(target.topic, target.partition)

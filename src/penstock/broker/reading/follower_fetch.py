@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock.broker.partitions.fetch_target import FetchTarget
 from penstock.broker.reading.consumer_fetch import NO_RECORDS, ConsumerFetch, PartitionData, Results
-from penstock.broker.reading.fetch_session import FetchPlan, FetchTarget, replica_id_of
+from penstock.broker.reading.fetch_session import FetchPlan, replica_id_of
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import FetchRequest, FetchResponse
 
 if TYPE_CHECKING:
     from penstock.broker.network.context import RequestContext
-    from penstock.broker.node import Broker
     from penstock.broker.partitions.leadership import Leadership
     from penstock.broker.partitions.purgatory import WaitList
     from penstock.broker.partitions.replica import Replica
+    from penstock.broker.reading.host import ReadingHost
 
 
 class FollowerFetch(ConsumerFetch):
@@ -23,18 +24,18 @@ class FollowerFetch(ConsumerFetch):
     __slots__ = ("_broker_epoch", "_broker_id", "_is_first_read", "_news")
 
     def __init__(
-        self, broker: Broker, request: FetchRequest, context: RequestContext, plan: FetchPlan
+        self, host: ReadingHost, request: FetchRequest, context: RequestContext, plan: FetchPlan
     ) -> None:
-        super().__init__(broker, request, context, plan)
+        super().__init__(host, request, context, plan)
         self._broker_id = replica_id_of(request)
         self._broker_epoch = request.replica_state.replica_epoch
-        self._find = broker.replicas.leader
+        self._find = host.replicas.leader
         self._read_committed = False
         self._rack = ""
         self._is_first_read = True
         self._news = plan.news
         if self._news is not None:
-            self._news.fetched(broker.replication.now_ms())
+            self._news.fetched(host.replication.now_ms())
 
     def read(self) -> tuple[Results, int]:
         news = self._news
@@ -86,7 +87,7 @@ class FollowerFetch(ConsumerFetch):
 
     def _must_pause(self, replica: Replica, leading: Leadership) -> bool:
         """Whether a throttled follower must wait (KIP-73); followers in sync never wait."""
-        throttle = self._broker.replication.leader_throttle
+        throttle = self._host.replication.leader_throttle
         return (
             not throttle.is_idle
             and self._broker_id not in leading.isr
@@ -107,13 +108,13 @@ class FollowerFetch(ConsumerFetch):
         return [replica.replicated.log_end_waiters for replica in self._replicas if replica.replicated]
 
     def respond(self, results: Results) -> FetchResponse:
-        throttle = self._broker.replication.leader_throttle
+        throttle = self._host.replication.leader_throttle
         if not throttle.is_idle:
             for target, data in results:
-                replica = self._broker.replicas.get(target.topic, target.partition)
+                replica = self._host.replicas.get(target.topic, target.partition)
                 if replica is not None and throttle.is_throttled(replica.topic, replica.partition):
                     throttle.record(len(data.records or NO_RECORDS))
         if self._news is not None:  # an error may have occurred after the partition was settled
             self._news.fresh.update({target: None for target, data in results if data.error_code})
-            self._news.answered_ms = self._broker.replication.now_ms()
+            self._news.answered_ms = self._host.replication.now_ms()
         return super().respond(results)

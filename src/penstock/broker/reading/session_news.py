@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from penstock.broker.partitions.purgatory import WaitList
 
 if TYPE_CHECKING:
+    from penstock.broker.partitions.fetch_target import FetchTarget
     from penstock.broker.partitions.replicated_partition import ReplicatedPartition
-    from penstock.broker.reading.fetch_session import FetchTarget
 
 
 class SessionNews:

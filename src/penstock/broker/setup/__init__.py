@@ -1,4 +1,4 @@
-"""What a node runs on and with: its machine, the format of its storage, log levels, limits from its configs.
+"""The ground of a node: its machine, the format of its storage, log levels, and limits from its configs.
 
 Code enters this room if a node or the command line needs it before the node serves anything. `host` is the
 interface that a node offers to all of its parts.

@@ -48,9 +48,9 @@ from penstock.protocol.messages import (
 )
 
 if TYPE_CHECKING:
-    from penstock.broker.coordination.transactions.marker_writes import Marker
+    from penstock.broker.coordination.host import CoordinationHost
+    from penstock.broker.coordination.marker import Marker
     from penstock.broker.network.context import RequestContext
-    from penstock.broker.node import Broker
     from penstock.broker.partitions.replica import Replica
     from penstock.metadata.configs import BrokerConfig
     from penstock.metadata.image.image import MetadataDelta
@@ -81,9 +81,9 @@ class GroupCoordinatorRuntime(CoordinatorRuntime[GroupPartition]):
     PARTITION_COUNT_CONFIG = "offsets.topic.num.partitions"
     WRITE_TIMEOUT_CONFIG = "offsets.commit.timeout.ms"
 
-    def __init__(self, broker: Broker) -> None:
-        super().__init__(broker)
-        self._config = coordinator_config(broker.config)
+    def __init__(self, host: CoordinationHost) -> None:
+        super().__init__(host)
+        self._config = coordinator_config(host.config)
 
     # -- requests ------------------------------------------------------------------------------------
 
@@ -206,7 +206,7 @@ class GroupCoordinatorRuntime(CoordinatorRuntime[GroupPartition]):
             raise KafkaError(ErrorCode.INVALID_GROUP_ID)
         self._owner(request.group_id)
         try:
-            replica = self._broker.replicas.leader(self.TOPIC, self.partition_of(request.group_id))
+            replica = self._host.replicas.leader(self.TOPIC, self.partition_of(request.group_id))
         except KafkaError as error:
             raise KafkaError(append_error(error.code)) from error
         support = (
@@ -219,7 +219,7 @@ class GroupCoordinatorRuntime(CoordinatorRuntime[GroupPartition]):
         producer = TransactionalProducer(
             request.transactional_id, request.producer_id, request.producer_epoch, support
         )
-        verified = verify(self._broker, producer, {replica: NO_SEQUENCE})
+        verified = verify(self._host, producer, {replica: NO_SEQUENCE})
         if isinstance(verified, Verified):
             return self._commit_verified(request, replica, verified)
         return self._commit_when_verified(request, replica, verified)
@@ -253,7 +253,7 @@ class GroupCoordinatorRuntime(CoordinatorRuntime[GroupPartition]):
         The outcome is known when the marker is committed.
         """
         owner = self._owner_of_partition(partition)
-        replica = self._broker.replicas.leader(GROUP_METADATA_TOPIC, partition)
+        replica = self._host.replicas.leader(GROUP_METADATA_TOPIC, partition)
         info = replica.append_marker(**marker._asdict())
         return owner.marker_appended(info.last_offset + 1, marker.producer_id, committed=marker.committed)
 
@@ -282,12 +282,12 @@ class GroupCoordinatorRuntime(CoordinatorRuntime[GroupPartition]):
             _forget_topic(owner, deleted)
 
     def _new_owner(self, partition: int, replica: Replica) -> GroupPartition:
-        coordinator = GroupCoordinator(self._config, lambda: str(self._broker.environment.uuid()))
+        coordinator = GroupCoordinator(self._config, lambda: str(self._host.environment.uuid()))
         return GroupPartition(
             coordinator,
-            ReplicaLog(self._broker.replicas, replica, needs_in_sync_replicas=False),
-            self._broker.clock_ms,
-            self._broker.config.get_int("offsets.topic.compression.codec"),
+            ReplicaLog(self._host.replicas, replica, needs_in_sync_replicas=False),
+            self._host.clock_ms,
+            self._host.config.get_int("offsets.topic.compression.codec"),
             write_timeout_ms=self._write_timeout_ms,
             lost=partial(self._lost, partition),
         )

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
-from penstock.broker.coordination.transactions.marker_writes import Marker
+from penstock.broker.coordination.marker import Marker
 from penstock.broker.peers import Peer, PeerError
 from penstock.coordinators.transaction.metadata import TopicPartition
 from penstock.protocol.errors import ErrorCode

@@ -16,13 +16,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from penstock.broker.coordination.broker_peers import BrokerPeers
+from penstock.broker.coordination.marker import Marker
 from penstock.broker.coordination.transactions.marker_queue import MarkerQueue
-from penstock.broker.coordination.transactions.marker_writes import Marker, write_marker
+from penstock.broker.coordination.transactions.marker_writes import write_marker
 from penstock.coordinators.transaction.metadata import TopicPartition
 from penstock.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from penstock.broker.node import Broker
+    from penstock.broker.coordination.transactions.host import TransactionHost
     from penstock.coordinators.transaction.results import TransactionMarkers
 
 __all__ = ["MarkerOwner", "MarkerSender"]
@@ -80,10 +81,10 @@ class _Delivery:
 class MarkerSender:
     """The sender of transaction markers, which has one delivery for each transactional id."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, host: TransactionHost) -> None:
+        self._host = host
         self._deliveries: dict[str, _Delivery] = {}
-        self._peers = BrokerPeers.of_node(broker, "txn-marker-sender")
+        self._peers = BrokerPeers.of_node(host, "txn-marker-sender")
         self._queues: dict[int, MarkerQueue] = {}
         self.written = 0
         self.retries = 0
@@ -115,7 +116,7 @@ class MarkerSender:
         self._peers.close()
 
     def _when_durable(self, delivery: _Delivery, then: Callable[[_Delivery], None]) -> None:
-        group_commit = self._broker.group_commit
+        group_commit = self._host.group_commit
         if not group_commit.acks_fsync or group_commit.is_idle:
             then(delivery)
             return
@@ -129,7 +130,7 @@ class MarkerSender:
             # Write all markers again, once the failed log has lost its leader. If it is the coordinator's
             # own log, this delivery has ended by then.
             delivery.begin_again()
-            self._broker.loop.call_later(AFTER_DISK_FAILURE_S, self._when_durable, delivery, self._go_on)
+            self._host.loop.call_later(AFTER_DISK_FAILURE_S, self._when_durable, delivery, self._go_on)
 
         group_commit.when_durable(durable)
 
@@ -142,7 +143,7 @@ class MarkerSender:
             return
         for _ in range(min(MARKERS_PER_TURN, len(delivery.to_write))):
             place = delivery.to_write.pop()
-            registration = self._broker.image.topics.partition(*place)
+            registration = self._host.image.topics.partition(*place)
             if registration is None:
                 continue  # the topic was deleted
             error = self._write(place, registration.leader, delivery)
@@ -151,7 +152,7 @@ class MarkerSender:
                 if not self._is_current(delivery):
                     return
         if delivery.to_write:
-            self._broker.loop.call_soon(self._go_on, delivery)
+            self._host.loop.call_soon(self._go_on, delivery)
         else:
             self._end_round(delivery)
 
@@ -163,7 +164,7 @@ class MarkerSender:
             delivery.to_write, delivery.failed = delivery.failed, []
             delivery.is_retry = True
             self.retries += 1
-            self._broker.loop.call_later(RETRY_S, self._go_on, delivery)
+            self._host.loop.call_later(RETRY_S, self._go_on, delivery)
         else:
             self._when_durable(delivery, self._complete)
 
@@ -175,13 +176,13 @@ class MarkerSender:
     def _write(self, place: TopicPartition, leader: int, delivery: _Delivery) -> ErrorCode | None:
         """Write the marker, or send it to the partition's leader; None if the result is not known at once."""
         told = partial(self._told, delivery, place)
-        if leader != self._broker.node_id:
+        if leader != self._host.node_id:
             if leader < 0:
                 return ErrorCode.LEADER_NOT_AVAILABLE
             delivery.under_way += 1
             self._queue_of(leader).add(place, delivery.marker, told)
             return None
-        outcome = write_marker(self._broker, *place, delivery.marker)
+        outcome = write_marker(self._host, *place, delivery.marker)
         if isinstance(outcome, ErrorCode):
             return outcome
         delivery.under_way += 1
@@ -225,7 +226,7 @@ class MarkerSender:
     def _queue_of(self, broker_id: int) -> MarkerQueue:
         queue = self._queues.get(broker_id)
         if queue is None:
-            timeout_ms = self._broker.config.get_int("request.timeout.ms")
+            timeout_ms = self._host.config.get_int("request.timeout.ms")
             queue = self._queues[broker_id] = MarkerQueue(partial(self._peers.of, broker_id), timeout_ms)
         return queue
 

@@ -37,7 +37,7 @@ from penstock.protocol.messages import (
 )
 
 if TYPE_CHECKING:
-    from penstock.broker.node import Broker
+    from penstock.broker.coordination.transactions.host import TransactionHost
     from penstock.broker.partitions.replica import Replica
     from penstock.metadata.configs import BrokerConfig
     from penstock.metadata.image.image import MetadataDelta
@@ -83,14 +83,15 @@ class TransactionCoordinatorRuntime(CoordinatorRuntime[TransactionPartition]):
     PARTITION_COUNT_CONFIG = "transaction.state.log.num.partitions"
     WRITE_TIMEOUT_CONFIG = "request.timeout.ms"
 
-    def __init__(self, broker: Broker) -> None:
-        super().__init__(broker)
-        self._config = coordinator_config(broker.config)
+    def __init__(self, host: TransactionHost) -> None:
+        super().__init__(host)
+        self._config = coordinator_config(host.config)
         self._epochs: dict[int, int] = {}
         """The leader epoch in which each partition was loaded; it is the epoch of its coordinator."""
-        self.markers = MarkerSender(broker)
+        self._producer_ids = host.producer_ids
+        self.markers = MarkerSender(host)
         self._others = RemoteCoordinators(
-            BrokerPeers.of_node(broker, "add-partitions-to-txn"), broker.config.get_int("request.timeout.ms")
+            BrokerPeers.of_node(host, "add-partitions-to-txn"), host.config.get_int("request.timeout.ms")
         )
 
     # -- requests ------------------------------------------------------------------------------------
@@ -136,8 +137,8 @@ class TransactionCoordinatorRuntime(CoordinatorRuntime[TransactionPartition]):
         `penstock.acks.fsync` the answer is durable: else a power cut could leave a batch in a partition while
         the coordinator has lost the transaction that the batch began.
         """
-        state_partition = self._broker.image.topics.partition(self.TOPIC, self.partition_of(transactional_id))
-        if state_partition is not None and state_partition.leader != self._broker.node_id:
+        state_partition = self._host.image.topics.partition(self.TOPIC, self.partition_of(transactional_id))
+        if state_partition is not None and state_partition.leader != self._host.node_id:
             question = Question(transactional_id, producer_id, producer_epoch, partitions, verify_only)
             if state_partition.leader < 0:
                 return question.all_answered(ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -145,15 +146,15 @@ class TransactionCoordinatorRuntime(CoordinatorRuntime[TransactionPartition]):
         codes = self.add_or_verify_partitions(
             transactional_id, producer_id, producer_epoch, partitions, verify_only=verify_only
         )
-        group_commit = self._broker.group_commit
+        group_commit = self._host.group_commit
         if not group_commit.acks_fsync or group_commit.is_idle:
             return codes
         return self._when_durable(codes)
 
     async def _when_durable(self, answer: Codes | Awaitable[Codes]) -> Codes:
         codes = await answer if isinstance(answer, Awaitable) else answer
-        durable: asyncio.Future[BaseException | None] = self._broker.loop.create_future()
-        self._broker.group_commit.when_durable(
+        durable: asyncio.Future[BaseException | None] = self._host.loop.create_future()
+        self._host.group_commit.when_durable(
             lambda error: None if durable.cancelled() else durable.set_result(error)
         )
         if await durable is not None:
@@ -209,10 +210,10 @@ class TransactionCoordinatorRuntime(CoordinatorRuntime[TransactionPartition]):
         is_concurrent: Callable[[R], bool],
         answer: R | Awaitable[R],
     ) -> R:
-        deadline_s = self._broker.loop.time() + ENDING_PATIENCE_S
+        deadline_s = self._host.loop.time() + ENDING_PATIENCE_S
         while True:
             known: R = await answer if isinstance(answer, Awaitable) else answer
-            remaining_s = deadline_s - self._broker.loop.time()
+            remaining_s = deadline_s - self._host.loop.time()
             if not is_concurrent(known) or remaining_s <= 0:
                 return known
             try:
@@ -245,7 +246,7 @@ class TransactionCoordinatorRuntime(CoordinatorRuntime[TransactionPartition]):
         if self._loading:
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         coordinators = [owner.coordinator for owner in self._loaded.values()]
-        return await self._broker.decode_in_worker(_list, coordinators, request, self._broker.clock_ms())
+        return await self._host.decode_in_worker(_list, coordinators, request, self._host.clock_ms())
 
     def _decide(self, transactional_id: str, decide: Decide[R]) -> R | Awaitable[R]:
         def decide_now(owner: TransactionPartition) -> R | Awaitable[R]:
@@ -257,7 +258,7 @@ class TransactionCoordinatorRuntime(CoordinatorRuntime[TransactionPartition]):
         return self._in_line(transactional_id, decide_now)
 
     async def _decide_with_producer_id(self, transactional_id: str, decide: Decide[R]) -> R:
-        producer_id = await self._broker.producer_ids.next()
+        producer_id = await self._producer_ids.next()
 
         def decide_now(owner: TransactionPartition) -> R | Awaitable[R]:
             records, response = decide(owner, producer_id)
@@ -290,7 +291,7 @@ class TransactionCoordinatorRuntime(CoordinatorRuntime[TransactionPartition]):
     @property
     def transaction_version(self) -> int:
         """The finalized level of `transaction.version`; 0 in a cluster without this feature."""
-        return self._broker.image.features.get(TRANSACTION_VERSION, 0)
+        return self._host.image.features.get(TRANSACTION_VERSION, 0)
 
     def _new_owner(self, partition: int, replica: Replica) -> TransactionPartition:
         self._epochs[partition] = replica.leader_epoch
@@ -302,8 +303,8 @@ class TransactionCoordinatorRuntime(CoordinatorRuntime[TransactionPartition]):
         return TransactionPartition(
             coordinator,
             # as with acks=all, a decision must be on enough replicas
-            ReplicaLog(self._broker.replicas, replica, needs_in_sync_replicas=True),
-            self._broker.clock_ms,
+            ReplicaLog(self._host.replicas, replica, needs_in_sync_replicas=True),
+            self._host.clock_ms,
             self.markers,
             self._abort_with_producer_id,
             write_timeout_ms=self._write_timeout_ms,
@@ -315,7 +316,7 @@ class TransactionCoordinatorRuntime(CoordinatorRuntime[TransactionPartition]):
 
     def _follow_leadership(self, partition: int) -> None:
         """Reload a partition that this node leads in a new epoch: the old epoch's markers may be refused."""
-        replica = self._broker.replicas.get(self.TOPIC, partition)
+        replica = self._host.replicas.get(self.TOPIC, partition)
         if replica is not None and self._epochs.get(partition, replica.leader_epoch) != replica.leader_epoch:
             self._resign([partition])
         super()._follow_leadership(partition)
@@ -327,7 +328,7 @@ class TransactionCoordinatorRuntime(CoordinatorRuntime[TransactionPartition]):
 
     async def _abort(self, owner: TransactionPartition, timed_out: TimedOut) -> None:
         try:
-            producer_id = await self._broker.producer_ids.next()
+            producer_id = await self._producer_ids.next()
         except KafkaError as error:
             log.error(
                 "cannot abort a transaction transactional_id=%s error=%s", timed_out.transactional_id, error

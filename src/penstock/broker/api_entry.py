@@ -1,0 +1,105 @@
+"""An entry of the API table: the request that a module of `broker/api` serves, and its handlers.
+
+Each module ends with its entry:
+
+    API = Api(HeartbeatRequest).on_broker(lambda node: node.groups, handle)
+
+The entry names the part of the node that the handler takes as its first parameter. A handler that needs
+several parts takes a Protocol that stands beside it, and its entry passes the node as that. The type checker
+verifies that the part, the request and the handler fit together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, Self, TypeVar
+
+from penstock.broker.control.host import ControlHost
+from penstock.broker.coordination.transactions.host import TransactionHost
+from penstock.broker.reading.host import ReadingHost
+from penstock.protocol import api_keys
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.codec import Message
+from penstock.protocol.errors import KafkaError
+
+if TYPE_CHECKING:
+    from penstock.broker.control.controller import Controller
+    from penstock.broker.control.controller_apis import ControllerApis
+    from penstock.broker.coordination.transactions.runtime import TransactionCoordinatorRuntime
+    from penstock.broker.network.context import RequestContext
+    from penstock.broker.network.dispatch import Dispatcher
+    from penstock.broker.partitions.schema_validation import SchemaIds
+
+P = TypeVar("P")
+Request = TypeVar("Request", bound=Message)
+
+Versions = tuple[int, int]
+"""The lowest and the highest version."""
+
+
+class NodeParts(ControlHost, ReadingHost, TransactionHost, Protocol):
+    """All parts of a node that an entry may name, which `broker.node.Broker` implements."""
+
+    controller: Controller
+    controller_apis: ControllerApis
+    controller_dispatcher: Dispatcher
+    dispatcher: Dispatcher
+    schemas: SchemaIds
+    transactions: TransactionCoordinatorRuntime
+
+
+class Handled(NamedTuple):
+    """A handler, and the function that picks its part of the node."""
+
+    part: Callable[[NodeParts], Any]
+    handle: Callable[[Any, Any, RequestContext], object]
+
+
+class Api(Generic[Request]):
+    """The entry of one API. The type of its request gives its key and, by default, its versions."""
+
+    def __init__(
+        self,
+        request: type[Request],
+        *,
+        versions: Versions | None = None,
+        advertised: Versions | None = None,
+        answer_error: Callable[[Request, KafkaError, int], Message] | None = None,
+    ) -> None:
+        """Create an entry without handlers.
+
+        `versions` is needed only if fewer are served than the definition's stable range. ApiVersions lists
+        `advertised` instead, if given. `answer_error` converts a KafkaError to a response in the given
+        version; messages with an error code at the top level need none.
+        """
+        self.key = ApiKey(request.ID)
+        self.versions = versions or api_keys.api_range(self.key)
+        self.advertised = advertised or self.versions
+        self.answer_error = answer_error
+        self.broker: Handled | None = None
+        """The handler on a broker's listener."""
+        self.controller: Handled | None = None
+        """The handler on a controller's listener."""
+
+    def on_broker(
+        self, part: Callable[[NodeParts], P], handle: Callable[[P, Request, RequestContext], object]
+    ) -> Self:
+        """Serve the API on a broker's listener.
+
+        Without this, a broker forwards the API to the active controller if its listener serves it (KIP-590).
+        """
+        self.broker = Handled(part, handle)
+        return self
+
+    def on_controller(
+        self,
+        part: Callable[[NodeParts], P],
+        handle: Callable[[P, Request, RequestContext], Awaitable[Message | bytes]],
+    ) -> Self:
+        """Serve the API as the active controller.
+
+        The handler raises KafkaError, NOT_CONTROLLER if the active controller is not on this node (any more).
+        It never answers that itself.
+        """
+        self.controller = Handled(part, handle)
+        return self

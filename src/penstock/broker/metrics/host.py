@@ -1,0 +1,42 @@
+"""The interface through which the metrics read their node."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from penstock.broker.control.metadata_follower import MetadataFollower
+    from penstock.broker.coordination.groups.runtime import GroupCoordinatorRuntime
+    from penstock.broker.coordination.transactions.runtime import TransactionCoordinatorRuntime
+    from penstock.broker.following.replication import Replication
+    from penstock.broker.network.dispatch import Dispatcher
+    from penstock.broker.network.loop_lag import LoopLag
+    from penstock.broker.network.server import Server
+    from penstock.broker.partitions.purgatory import Purgatory
+    from penstock.broker.partitions.replica_manager import ReplicaManager
+    from penstock.broker.quorum.quorum import Quorum
+    from penstock.broker.reading.cold_reads import ColdReads
+    from penstock.broker.reading.fetch_session import FetchSessionCache
+    from penstock.metadata.image import MetadataImage
+    from penstock.storage.log_manager import LogManager
+
+
+class MetricsHost(Protocol):
+    """A node with the parts that count."""
+
+    cold_reads: ColdReads
+    dispatcher: Dispatcher
+    fetch_sessions: FetchSessionCache
+    groups: GroupCoordinatorRuntime
+    image: MetadataImage
+    logs: LogManager
+    loop_lag: LoopLag
+    metadata: MetadataFollower
+    purgatory: Purgatory
+    quorum: Quorum
+    replicas: ReplicaManager
+    replication: Replication
+    server: Server
+    transactions: TransactionCoordinatorRuntime
+
+    def clock_ms(self) -> int: ...
