@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from log_building import Clock, append_values, read_all
 
-from penstock.storage import checkpoints
+from penstock.storage import checkpoints, log_manager
 from penstock.storage.config import LogConfig
 from penstock.storage.errors import InconsistentTopicId, LogDirectoryError
 from penstock.storage.log_manager import LogManager
@@ -223,6 +223,20 @@ def test_retention_runs_by_the_tick(node: Node) -> None:
     node.manager.tick(node.clock() + 300_000)
     assert log.log_start_offset == 3
     wait_until(lambda: not list(log.directory.glob("*.deleted")))
+
+
+def test_retention_reaches_every_log_however_short_the_interval(node: Node) -> None:
+    node.manager.config = node.manager.config._replace(log_retention_check_interval_ms=1)
+    config = LogConfig(segment_bytes=300, retention_bytes=300, file_delete_delay_ms=0)
+    for partition in range(2 * log_manager._RETAINED_LOGS_PER_TICK):
+        log = node.manager.create("many", TOPIC_ID, partition, config)
+    for value in range(10):
+        append_values(log, b"%d" % value)
+    node.marks = {log.name: 10}
+    for _ in range(3):
+        node.clock.now_ms += 1000
+        node.manager.tick(node.clock())
+    assert log.log_start_offset > 0
 
 
 @pytest.mark.parametrize("away", [0, 1], ids=["the first directory", "the second"])

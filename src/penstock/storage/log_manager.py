@@ -533,7 +533,10 @@ class LogManager:
         for directory in (*self._directories, *self._failed):
             directory.withdraw()
         self.cleaner.tick(now_ms)
-        if self._is_due("retention", now_ms, config.log_retention_check_interval_ms):
+        # A round that takes longer than the interval is finished first, so that its last logs get their turn.
+        if not self._awaiting_retention and self._is_due(
+            "retention", now_ms, config.log_retention_check_interval_ms
+        ):
             self._awaiting_retention = deque(self)
         self._retain_some(now_ms)
         if self._is_due("producers", now_ms, config.producer_id_expiration_check_interval_ms):
