@@ -2,6 +2,12 @@
 
 Versions 0 to 4. The request adds the group's partition of `__consumer_offsets` to the transaction. Clients
 that use transactions version 2 leave that to TxnOffsetCommit (KIP-890).
+
+Versions:
+- 1: a throttled client pauses by itself (KIP-219)
+- 2: the error PRODUCER_FENCED (KIP-588)
+- 3: flexible encoding (KIP-482)
+- 4: the error TRANSACTION_ABORTABLE (KIP-890)
 """
 
 from __future__ import annotations

@@ -3,6 +3,13 @@
 Versions 0 to 5. Clients send versions up to 3. Brokers send versions 4 and up, for several transactions at
 once, and may only verify that the partitions have been added (KIP-890). Unlike in Kafka, a client's request
 waits up to 100 ms for the end of its last transaction before it is answered CONCURRENT_TRANSACTIONS.
+
+Versions:
+- 1: a throttled client pauses by itself (KIP-219)
+- 2: the error PRODUCER_FENCED (KIP-588)
+- 3: flexible encoding (KIP-482)
+- 4: several transactions at once, `verify_only`, an error code for the request (KIP-890)
+- 5: the error TRANSACTION_ABORTABLE (KIP-890)
 """
 
 from __future__ import annotations

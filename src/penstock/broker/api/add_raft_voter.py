@@ -1,6 +1,9 @@
 """AddRaftVoter (80): make a controller that follows the metadata log a voter (KIP-853).
 
 Versions 0 and 1. Version 1 may request an answer before the change is committed (KIP-1186).
+
+Versions:
+- 1: `ack_when_committed` (KIP-1186)
 """
 
 from __future__ import annotations

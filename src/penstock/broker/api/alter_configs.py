@@ -2,6 +2,10 @@
 
 Versions 0 to 2. Only IncrementalAlterConfigs changes log levels. A request for configs of a single broker
 must be sent to that broker.
+
+Versions:
+- 1: a throttled client pauses by itself (KIP-219)
+- 2: flexible encoding (KIP-482)
 """
 
 from __future__ import annotations

@@ -1,6 +1,10 @@
 """AlterPartition (56, KIP-497): change a partition's in-sync replicas, as its leader proposes.
 
 Versions 2 and 3. Version 3 names the epochs of the proposed brokers (KIP-903).
+
+Versions:
+- 2: topic ids replace names (KIP-841)
+- 3: `new_isr_with_epochs` replaces `new_isr` (KIP-903)
 """
 
 from __future__ import annotations

@@ -2,6 +2,9 @@
 
 Versions 0 and 1. The answer is sent once the request is decided; the moves continue in the background. Unlike
 in Kafka, a reassignment that replaces another one can always complete (`metadata.controller.reassignment`).
+
+Versions:
+- 1: `allow_replication_factor_change` (KIP-860)
 """
 
 from __future__ import annotations

@@ -4,6 +4,13 @@ Versions 0 to 4. The dispatcher answers a request in a newer version in version 
 collected from the handler modules. An API that a broker forwards to the controller is limited to the versions
 that the controller serves, once these are known (`Forwarding.served`). Produce is listed from version 0 on
 although versions 0 to 2 are refused (KAFKA-18659).
+
+Versions:
+- 1: `throttle_time_ms` (KIP-124)
+- 2: a throttled client pauses by itself (KIP-219)
+- 3: flexible encoding (KIP-482) except in the response's header; the name and the version of the client's
+  software (KIP-511); features (KIP-584)
+- 4: the range of a supported feature may begin at 0 (KAFKA-17011)
 """
 
 from __future__ import annotations

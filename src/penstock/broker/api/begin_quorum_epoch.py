@@ -2,6 +2,9 @@
 
 Versions 0 and 1. A second leader in the same epoch, which is impossible without a defect, gets
 INVALID_REQUEST; Kafka would terminate.
+
+Versions:
+- 1: flexible encoding (KIP-482); the voter's id and directory id, the leader's endpoints (KIP-853)
 """
 
 from __future__ import annotations

@@ -4,6 +4,10 @@ It also reports the metadata offset that it has read. Versions 0 to 2. Differenc
 - a broker that was allowed to stop may register again at once, without waiting for its session to time out;
 - a controller whose process stood still extends all sessions by that time;
 - a controller that finds a broker's port closed need not wait for the session timeout (`broker_watch`).
+
+Versions:
+- 1: `offline_log_dirs` (KIP-858)
+- 2: `cordoned_log_dirs` (KIP-1066)
 """
 
 from __future__ import annotations

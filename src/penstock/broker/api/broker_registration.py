@@ -2,6 +2,12 @@
 
 Versions 0 to 4. The broker is fenced at first. Since version 3 it reports the epoch in which it stopped
 cleanly (KIP-966).
+
+Versions:
+- 1: `is_migrating_zk_broker` (KIP-866)
+- 2: `log_dirs` (KIP-858)
+- 3: `previous_broker_epoch` (KIP-966)
+- 4: features whose range begins at 0 are listed too (KAFKA-17011)
 """
 
 from __future__ import annotations

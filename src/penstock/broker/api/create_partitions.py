@@ -2,6 +2,11 @@
 
 Versions 0 to 3. The partitions exist when the answer is sent. The request's timeout limits the wait for the
 commit: after REQUEST_TIMED_OUT the partitions may still be created.
+
+Versions:
+- 1: a throttled client pauses by itself (KIP-219)
+- 2: flexible encoding (KIP-482)
+- 3: the error THROTTLING_QUOTA_EXCEEDED (KIP-599)
 """
 
 from __future__ import annotations

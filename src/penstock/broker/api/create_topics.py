@@ -2,6 +2,14 @@
 
 Versions 2 to 7. The records are committed and this node's logs are open when the answer is sent. The
 request's timeout limits the wait for the commit: after REQUEST_TIMED_OUT the topics may still be created.
+
+Versions:
+- 2: `throttle_time_ms` (KIP-124)
+- 3: a throttled client pauses by itself (KIP-219)
+- 4: -1 as the number of partitions or replicas requests the broker's default (KIP-464)
+- 5: flexible encoding (KIP-482); the response describes the topic and its configs (KIP-525)
+- 6: the error THROTTLING_QUOTA_EXCEEDED (KIP-599)
+- 7: the response has the topic's id (KIP-516)
 """
 
 from __future__ import annotations

@@ -1,6 +1,10 @@
 """DeleteGroups (42): delete empty groups with their offsets.
 
 Versions 0 to 2. Behaves as in Kafka.
+
+Versions:
+- 1: a throttled client pauses by itself (KIP-219)
+- 2: flexible encoding (KIP-482)
 """
 
 from __future__ import annotations

@@ -2,6 +2,10 @@
 
 The answer waits until the live replicas have advanced too, and its low watermark is the smallest log start
 offset among them. The next retention check deletes segments that lie completely below it.
+
+Versions:
+- 1: a throttled client pauses by itself (KIP-219)
+- 2: flexible encoding (KIP-482)
 """
 
 from __future__ import annotations

@@ -1,6 +1,14 @@
 """DeleteTopics (20): delete topics by name, or from version 6 on by id.
 
 Versions 1 to 6. The answer is sent once the topic is removed from the metadata; its files are deleted later.
+
+Versions:
+- 1: `throttle_time_ms` (KIP-124)
+- 2: a throttled client pauses by itself (KIP-219)
+- 3: the error TOPIC_DELETION_DISABLED (KIP-322)
+- 4: flexible encoding (KIP-482)
+- 5: `error_message`, the error THROTTLING_QUOTA_EXCEEDED (KIP-599)
+- 6: topics by name or by id (KIP-516)
 """
 
 from __future__ import annotations

@@ -2,6 +2,10 @@
 
 Versions 0 to 2. A broker's listener describes brokers and a controller's listener describes controllers
 (KIP-919). A request for the other kind is refused.
+
+Versions:
+- 1: `endpoint_type`, to describe controllers (KIP-919)
+- 2: fenced brokers, if requested, and `is_fenced` (KIP-1073)
 """
 
 from __future__ import annotations

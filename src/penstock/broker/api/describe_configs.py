@@ -2,6 +2,12 @@
 
 Versions 1 to 4. Values of secrets are never included. An empty list of names requests all configs, like a
 null list.
+
+Versions:
+- 1: `config_source` replaces `is_default`; synonyms (KIP-226)
+- 2: a throttled client pauses by itself (KIP-219)
+- 3: `config_type` and documentation (KIP-569)
+- 4: flexible encoding (KIP-482)
 """
 
 from __future__ import annotations

@@ -2,6 +2,14 @@
 
 Versions 0 to 6. Behaves as in Kafka. Without an authorizer, every operation on a group is allowed and
 reported as such.
+
+Versions:
+- 1: `throttle_time_ms` (KIP-124)
+- 2: a throttled client pauses by itself (KIP-219)
+- 3: authorized operations (KIP-430)
+- 4: `group_instance_id` for static members (KIP-345)
+- 5: flexible encoding (KIP-482)
+- 6: GROUP_ID_NOT_FOUND and an error message instead of a group in state Dead (KIP-1043)
 """
 
 from __future__ import annotations

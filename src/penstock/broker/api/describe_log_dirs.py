@@ -1,4 +1,12 @@
-"""DescribeLogDirs (35): report the directory and the size of each partition. Versions 1 to 5."""
+"""DescribeLogDirs (35): report the directory and the size of each partition. Versions 1 to 5.
+
+Versions:
+- 1: a throttled client pauses by itself (KIP-219)
+- 2: flexible encoding (KIP-482)
+- 3: an error code for the request (KIP-784)
+- 4: `total_bytes` and `usable_bytes` of a directory (KIP-827)
+- 5: `is_cordoned` (KIP-1066)
+"""
 
 from __future__ import annotations
 

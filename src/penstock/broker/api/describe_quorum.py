@@ -1,6 +1,10 @@
 """DescribeQuorum (55): report leader, voters and observers of the metadata quorum, and their progress.
 
 Versions 0 to 2. Brokers forward the request to the active controller.
+
+Versions:
+- 1: the times at which a replica last fetched and was last caught up (KIP-836)
+- 2: directory ids, error messages, the listeners of the nodes (KIP-853)
 """
 
 from __future__ import annotations

@@ -1,6 +1,10 @@
 """ElectLeaders (43, KIP-460): elect preferred leaders, or run unclean elections.
 
 Versions 0 to 2.
+
+Versions:
+- 1: `election_type`, for unclean elections, and an error code for the request (KIP-460)
+- 2: flexible encoding (KIP-482)
 """
 
 from __future__ import annotations

@@ -1,6 +1,9 @@
 """EndQuorumEpoch (54): the leader of the metadata quorum resigns and names preferred successors.
 
 Versions 0 and 1.
+
+Versions:
+- 1: flexible encoding (KIP-482); successors with directory ids, the leader's endpoints (KIP-853)
 """
 
 from __future__ import annotations

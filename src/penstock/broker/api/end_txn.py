@@ -3,6 +3,13 @@
 Versions 0 to 5. A client that uses version 5 runs its transactions by version 2 of the protocol (KIP-890):
 the answer contains the epoch, and sometimes a new producer id, of its next transaction. Unlike in Kafka, if
 this node leads all partitions of a transaction, its records are readable when the answer is sent.
+
+Versions:
+- 1: a throttled client pauses by itself (KIP-219)
+- 2: the error PRODUCER_FENCED (KIP-588)
+- 3: flexible encoding (KIP-482)
+- 4: the error TRANSACTION_ABORTABLE (KIP-890)
+- 5: the response has the producer id and epoch of the next transaction (KIP-890)
 """
 
 from __future__ import annotations

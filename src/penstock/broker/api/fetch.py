@@ -11,6 +11,24 @@ fetch offsets report their progress (`broker.replication`). Differences from Kaf
 - a partition that a request names twice is answered twice;
 - a follower's waiting request is answered when its next one arrives, and a follower's session reads only
   partitions with changes.
+
+Versions:
+- 4: transactions: `isolation_level`, `last_stable_offset`, aborted transactions (KIP-98)
+- 5: `log_start_offset` (KIP-107)
+- 6: the error KAFKA_STORAGE_ERROR (KIP-112)
+- 7: fetch sessions (KIP-227)
+- 8: a throttled client pauses by itself (KIP-219)
+- 9: `current_leader_epoch` (KIP-320)
+- 10: batches compressed with zstd (KIP-110)
+- 11: `rack_id` and `preferred_read_replica` (KIP-392)
+- 12: flexible encoding (KIP-482); `cluster_id`, `last_fetched_epoch`, `diverging_epoch` and `current_leader`
+  (KIP-595); `snapshot_id` (KIP-630)
+- 13: topic ids replace names (KIP-516)
+- 14: the error OFFSET_MOVED_TO_TIERED_STORAGE (KIP-405)
+- 15: `replica_state` with the follower's broker epoch replaces `replica_id` (KIP-903)
+- 16: `node_endpoints` of new leaders (KIP-951)
+- 17: `replica_directory_id` (KIP-853)
+- 18: `high_watermark` as the follower knows it (KIP-1166)
 """
 
 from __future__ import annotations

@@ -1,6 +1,9 @@
 """FetchSnapshot (59): send a piece of a snapshot of the metadata log to a node that is too far behind.
 
 Versions 0 and 1. The leader of the quorum answers; the snapshot that formatting writes is never sent.
+
+Versions:
+- 1: `replica_directory_id`, the leader's endpoint (KIP-853)
 """
 
 from __future__ import annotations

@@ -5,6 +5,14 @@ Versions 0 to 6; several keys at once from version 4 on (KIP-699). Differences f
   exists; Kafka answers COORDINATOR_NOT_AVAILABLE until then;
 - share groups have no coordinator on this node yet and get COORDINATOR_NOT_AVAILABLE, which is also Kafka's
   answer while it has none.
+
+Versions:
+- 1: `key_type`, for transactional ids (KIP-98); `throttle_time_ms` and `error_message`
+- 2: a throttled client pauses by itself (KIP-219)
+- 3: flexible encoding (KIP-482)
+- 4: several keys at once (KIP-699)
+- 5: the error TRANSACTION_ABORTABLE (KIP-890)
+- 6: share groups (KIP-932)
 """
 
 from __future__ import annotations

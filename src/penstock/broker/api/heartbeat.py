@@ -2,6 +2,12 @@
 
 Versions 0 to 4. Behaves as in Kafka: while the group's partition is loading, the answer is no error, so that
 members of a group that is about to be available do not rejoin.
+
+Versions:
+- 1: `throttle_time_ms` (KIP-124)
+- 2: a throttled client pauses by itself (KIP-219)
+- 3: `group_instance_id` for static members (KIP-345)
+- 4: flexible encoding (KIP-482)
 """
 
 from __future__ import annotations

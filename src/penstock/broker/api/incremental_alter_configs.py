@@ -2,6 +2,9 @@
 
 Versions 0 and 1. Log levels (resource type BROKER_LOGGER) belong to this process and are set here, not by the
 controller; a restart resets them. A request for configs of a single broker must be sent to that broker.
+
+Versions:
+- 1: flexible encoding (KIP-482)
 """
 
 from __future__ import annotations

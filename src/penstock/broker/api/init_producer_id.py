@@ -1,6 +1,13 @@
 """InitProducerId (22): assign a producer id, or take over a transactional id. Versions 0 to 5.
 
 As in Kafka 4.3, version 6 with transactions that an external coordinator prepares (KIP-939) is not served.
+
+Versions:
+- 1: a throttled client pauses by itself (KIP-219)
+- 2: flexible encoding (KIP-482)
+- 3: `producer_id` and `producer_epoch`, with which a producer requests its next epoch (KIP-360)
+- 4: the error PRODUCER_FENCED (KIP-588)
+- 5: the error TRANSACTION_ABORTABLE (KIP-890)
 """
 
 from __future__ import annotations

@@ -1,6 +1,17 @@
 """JoinGroup (11): join a group and wait for its next generation.
 
 Versions 0 to 9. Behaves as in Kafka.
+
+Versions:
+- 1: `rebalance_timeout_ms` (KIP-62)
+- 2: `throttle_time_ms` (KIP-124)
+- 3: a throttled client pauses by itself (KIP-219)
+- 4: MEMBER_ID_REQUIRED: a new member first gets its id and then joins with it (KIP-394)
+- 5: `group_instance_id` for static members (KIP-345)
+- 6: flexible encoding (KIP-482)
+- 7: `protocol_type` in the response (KIP-559)
+- 8: `reason` (KIP-800)
+- 9: `skip_assignment` (KIP-814)
 """
 
 from __future__ import annotations

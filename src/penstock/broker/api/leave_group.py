@@ -2,6 +2,13 @@
 
 Versions 0 to 5. Behaves as in Kafka: up to version 2, a request removes one member and the response has that
 member's error.
+
+Versions:
+- 1: `throttle_time_ms` (KIP-124)
+- 2: a throttled client pauses by itself (KIP-219)
+- 3: several members at once, by member id or `group_instance_id` (KIP-345)
+- 4: flexible encoding (KIP-482)
+- 5: `reason` (KIP-800)
 """
 
 from __future__ import annotations

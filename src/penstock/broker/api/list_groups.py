@@ -1,6 +1,13 @@
 """ListGroups (16): list the groups that this node coordinates.
 
 Versions 0 to 5. Behaves as in Kafka: filters by state (KIP-518) and type (KIP-848) ignore case.
+
+Versions:
+- 1: `throttle_time_ms` (KIP-124)
+- 2: a throttled client pauses by itself (KIP-219)
+- 3: flexible encoding (KIP-482)
+- 4: `states_filter` and `group_state` (KIP-518)
+- 5: `types_filter` and `group_type` (KIP-848)
 """
 
 from __future__ import annotations

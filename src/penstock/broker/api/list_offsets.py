@@ -4,6 +4,19 @@ Versions 1 to 11. If an index or a segment must be searched, a worker does it. A
 which records of earlier epochs are committed answers with an error (KIP-207). This node has no tiered
 storage, so the earliest local offset is the log start offset, and the latest tiered and the earliest pending
 upload offsets do not exist.
+
+Versions:
+- 1: one offset with its timestamp instead of a list of offsets (KIP-79)
+- 2: `isolation_level` (KIP-98), `throttle_time_ms` (KIP-124)
+- 3: a throttled client pauses by itself (KIP-219)
+- 4: `current_leader_epoch` in the request, `leader_epoch` in the response (KIP-320)
+- 5: the error OFFSET_NOT_AVAILABLE (KIP-207)
+- 6: flexible encoding (KIP-482)
+- 7: timestamp -3: the record with the highest timestamp (KIP-734)
+- 8: timestamp -4: the earliest local offset (KIP-405)
+- 9: timestamp -5: the latest tiered offset (KIP-1005)
+- 10: `timeout_ms`, for offsets in tiered storage (KIP-1075)
+- 11: timestamp -6: the earliest pending upload offset (KIP-1023)
 """
 
 from __future__ import annotations

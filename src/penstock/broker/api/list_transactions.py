@@ -2,6 +2,10 @@
 
 Versions 0 to 2: filters by state and producer id, by the time that a transaction has been open (version 1),
 and by a pattern of the transactional id in RE2's syntax except `\\b` and `\\p` (version 2, KIP-1152).
+
+Versions:
+- 1: `duration_filter` (KIP-994)
+- 2: `transactional_id_pattern` (KIP-1152)
 """
 
 from __future__ import annotations

@@ -3,6 +3,21 @@
 Versions 0 to 13. The request creates topics that do not exist if the client and the broker allow it
 (``auto.create.topics.enable``). Kafka answers such a request before the topic exists and lets the client
 retry; here the first answer contains the topic.
+
+Versions:
+- 1: racks, the controller's id, `is_internal`; null requests all topics and an empty list none (KAFKA-3306)
+- 2: the cluster's id (KIP-78)
+- 3: `throttle_time_ms` (KIP-124)
+- 4: `allow_auto_topic_creation` (KAFKA-5291)
+- 5: `offline_replicas` (KIP-112)
+- 6: a throttled client pauses by itself (KIP-219)
+- 7: `leader_epoch` (KIP-320)
+- 8: authorized operations on the cluster and the topics (KIP-430)
+- 9: flexible encoding (KIP-482)
+- 10: the response has topic ids (KIP-516)
+- 11: no authorized operations on the cluster any more; DescribeCluster reports them (KIP-700)
+- 12: topics may be requested by id (KIP-516)
+- 13: an error code for the request (KIP-1102)
 """
 
 from __future__ import annotations

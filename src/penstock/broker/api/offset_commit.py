@@ -2,6 +2,18 @@
 
 Versions 2 to 10. Behaves as in Kafka: version 10 names topics by id (KIP-848); partitions that do not exist
 are refused one by one, and the others are committed.
+
+Versions:
+- 2: `retention_time_ms` of the request replaces a timestamp of each partition (KAFKA-1634)
+- 3: `throttle_time_ms` (KIP-124)
+- 4: a throttled client pauses by itself (KIP-219)
+- 5: no `retention_time_ms` any more; the broker's configuration decides (KIP-211)
+- 6: `committed_leader_epoch` (KIP-320)
+- 7: `group_instance_id` for static members (KIP-345)
+- 8: flexible encoding (KIP-482)
+- 9: members of the new consumer protocol send their epoch; the errors STALE_MEMBER_EPOCH and
+  GROUP_ID_NOT_FOUND (KIP-848)
+- 10: topic ids replace names (KIP-848)
 """
 
 from __future__ import annotations

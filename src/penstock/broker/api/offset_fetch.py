@@ -2,6 +2,18 @@
 
 Versions 1 to 10. Behaves as in Kafka: several groups at once from version 8 on (KIP-709), topics by id in
 version 10 (KIP-848). Version 1 has no field for an error of the group, so every partition has it.
+
+Versions:
+- 1: offsets from `__consumer_offsets` instead of ZooKeeper
+- 2: null requests all topics; an error code for the group (KIP-88)
+- 3: `throttle_time_ms` (KIP-124)
+- 4: a throttled client pauses by itself (KIP-219)
+- 5: `committed_leader_epoch` (KIP-320)
+- 6: flexible encoding (KIP-482)
+- 7: `require_stable`: no offsets while a transaction may change them (KIP-447)
+- 8: several groups at once (KIP-709)
+- 9: members of the new consumer protocol send their id and epoch (KIP-848)
+- 10: topic ids replace names (KIP-848)
 """
 
 from __future__ import annotations

@@ -2,6 +2,11 @@
 
 Versions 2 to 4. Followers and consumers get the same answer: the current epoch ends at the log end offset,
 which may be above the high watermark.
+
+Versions:
+- 2: `current_leader_epoch` (KIP-320); `throttle_time_ms`
+- 3: `replica_id` (KIP-392)
+- 4: flexible encoding (KIP-482)
 """
 
 from __future__ import annotations

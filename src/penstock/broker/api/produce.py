@@ -11,6 +11,19 @@ Versions 3 to 13; 0 to 2 are advertised and refused, since librdkafka stops comp
   offset;
 - a partition that a request names twice is appended to twice (Kafka keeps the last);
 - while acks=all waits for replicas, a connection's next requests proceed; responses keep their order.
+
+Versions:
+- 3: record batches of format 2 and `transactional_id` (KIP-98)
+- 4: the error KAFKA_STORAGE_ERROR (KIP-112)
+- 5: `log_start_offset` (KAFKA-5793)
+- 6: a throttled client pauses by itself (KIP-219)
+- 7: batches compressed with zstd (KIP-110)
+- 8: `record_errors` and `error_message` (KIP-467)
+- 9: flexible encoding (KIP-482)
+- 10: `current_leader` and `node_endpoints` of new leaders (KIP-951)
+- 11: the error TRANSACTION_ABORTABLE (KIP-890)
+- 12: the broker adds partitions to the transaction, without AddPartitionsToTxn (KIP-890)
+- 13: topic ids replace names (KIP-516)
 """
 
 from __future__ import annotations

@@ -1,6 +1,13 @@
 """SyncGroup (14): send the leader's assignment of a generation, or receive a member's.
 
 Versions 0 to 5. Behaves as in Kafka: from version 5 on, protocol type and name are mandatory (KIP-559).
+
+Versions:
+- 1: `throttle_time_ms` (KIP-124)
+- 2: a throttled client pauses by itself (KIP-219)
+- 3: `group_instance_id` for static members (KIP-345)
+- 4: flexible encoding (KIP-482)
+- 5: `protocol_type` and `protocol_name` (KIP-559)
 """
 
 from __future__ import annotations

@@ -2,6 +2,13 @@
 
 Versions 0 to 5. From version 3 on the member is checked too (KIP-447). Version 5 also adds the partition of
 `__consumer_offsets` to the transaction (KIP-890).
+
+Versions:
+- 1: a throttled client pauses by itself (KIP-219)
+- 2: `committed_leader_epoch` (KIP-320)
+- 3: flexible encoding (KIP-482); `member_id`, `group_instance_id` and `generation_id` (KIP-447)
+- 4: the error TRANSACTION_ABORTABLE (KIP-890)
+- 5: the coordinator adds the group's partition to the transaction, without AddOffsetsToTxn (KIP-890)
 """
 
 from __future__ import annotations

@@ -2,6 +2,10 @@
 
 Versions 0 to 2. Unlike in Kafka, `metadata.version` is never lowered. The quorum itself raises
 `kraft.version` (KIP-853).
+
+Versions:
+- 1: `upgrade_type` replaces `allow_downgrade`; `validate_only` (KIP-778)
+- 2: one error for the request and no results for each feature (KIP-1022)
 """
 
 from __future__ import annotations

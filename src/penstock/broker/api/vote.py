@@ -2,6 +2,10 @@
 
 Versions 0 to 2: from version 1 on voters have directory ids (KIP-853), from version 2 on the request may be a
 pre-vote (KIP-996).
+
+Versions:
+- 1: the voter's id, directory ids, the leader's endpoint (KIP-853)
+- 2: `pre_vote` (KIP-996)
 """
 
 from __future__ import annotations

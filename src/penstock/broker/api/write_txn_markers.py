@@ -3,6 +3,10 @@
 Versions 1 and 2. Coordinators send it to other brokers, and administrators send it to end a transaction that
 has no coordinator any more. Version 2 names the protocol version of the transaction (KIP-1228). The answer is
 sent once the markers are committed, or with REQUEST_TIMED_OUT after `request.timeout.ms`.
+
+Versions:
+- 1: flexible encoding (KIP-482)
+- 2: `transaction_version` (KIP-1228)
 """
 
 from __future__ import annotations
