@@ -22,7 +22,7 @@ from penstock.sql.engine.requests import Step, steps_of
 from penstock.sql.engine.state import State
 from penstock.sql.engine.topics import TopicShape
 from penstock.sql.formats import register_schemas
-from penstock.sql.formats.registered import REGISTRY_FORMATS
+from penstock.sql.formats.registry_schemas import REGISTRY_FORMATS
 from small_registry import SmallRegistry
 
 _COMMENTS = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)

@@ -26,12 +26,12 @@ from penstock.registry.formats import parse as parse_schema
 from penstock.sql import types
 from penstock.sql.analysis import analyze
 from penstock.sql.catalog import Catalog, Column, Role
+from penstock.sql.engine.inserted_records import record_of
 from penstock.sql.errors import SqlError
 from penstock.sql.formats import (
     FormatError,
     Side,
     headers_reader,
-    record_of,
     register_schemas,
     registered_columns,
     value_serde,

@@ -18,7 +18,7 @@ from penstock.sql.engine.registries import registry_of, required_registry
 from penstock.sql.engine.running import Runner
 from penstock.sql.engine.topics import Topics
 from penstock.sql.formats import register_schemas
-from penstock.sql.formats.registered import REGISTRY_FORMATS
+from penstock.sql.formats.registry_schemas import REGISTRY_FORMATS
 
 log = logging.getLogger(__name__)
 

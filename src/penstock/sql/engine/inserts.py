@@ -17,8 +17,9 @@ from penstock.protocol import records
 from penstock.protocol.murmur2 import partition_for_key
 from penstock.sql.analysis import Row
 from penstock.sql.catalog import Catalog, DataSource
+from penstock.sql.engine.inserted_records import Record, record_of, record_of_json
 from penstock.sql.errors import SqlError
-from penstock.sql.formats import FormatError, Record, record_of, record_of_json
+from penstock.sql.formats import FormatError
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,8 @@ from penstock.sql.engine.feeds import Chunk
 from penstock.sql.engine.results import QueryClosed, QueuedRows
 from penstock.sql.formats import FormatError, Side, registered_columns, value_serde
 from penstock.sql.formats.json_writing import single_writer
-from penstock.sql.formats.registered import PREFIX_BYTES, REGISTRY_FORMATS
+from penstock.sql.formats.registered import PREFIX_BYTES
+from penstock.sql.formats.registry_schemas import REGISTRY_FORMATS
 from penstock.topology.context import Input
 
 _NULL: Final = "<null>"

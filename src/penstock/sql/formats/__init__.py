@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from penstock.sql.formats.errors import FormatError
 from penstock.sql.formats.headers import headers_reader
-from penstock.sql.formats.inserts import Record, record_of, record_of_json
 from penstock.sql.formats.registration import (
     format_settings,
     register_schemas,
@@ -27,13 +26,10 @@ from penstock.sql.formats.settings import Side
 
 __all__ = [
     "FormatError",
-    "Record",
     "Side",
     "format_settings",
     "headers_reader",
     "key_serde",
-    "record_of",
-    "record_of_json",
     "register_schemas",
     "registered_columns",
     "sides_of",

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from penstock.sql import types
 from penstock.sql.formats import json_reading, json_writing
-from penstock.sql.formats.registered import Reader, Writer
+from penstock.sql.formats.registry_schemas import Reader, Writer
 from penstock.sql.formats.settings import SideFormat
 from penstock.sql.types import Array, Map, SqlType, Struct
 

@@ -25,7 +25,7 @@ from penstock.sql.formats import avro_bytes, numbers
 from penstock.sql.formats.errors import FormatError, mismatch
 from penstock.sql.formats.kafka import Pair
 from penstock.sql.formats.protobuf_schema import DATE, DECIMAL, TIME, TIMESTAMP, alone_text, schema_text
-from penstock.sql.formats.registered import Reader, Writer, own_schema
+from penstock.sql.formats.registry_schemas import Reader, Writer, own_schema
 from penstock.sql.formats.settings import SideFormat
 from penstock.sql.types import Array, Map, SqlType, Struct
 

@@ -9,19 +9,19 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from penstock.registry.client.errors import RegistryRefused
-from penstock.registry.client.registry import Registered, RegistryClient, shared_registry
-from penstock.registry.formats import SchemaError
-from penstock.registry.formats import parse as parse_schema
 from penstock.sql.formats.errors import FormatError
 from penstock.sql.formats.kafka import Pair
+from penstock.sql.formats.registry_schemas import (
+    REGISTRY_FORMATS,
+    Reader,
+    Writer,
+    client_of,
+    own_schema,
+    parsed,
+)
 from penstock.sql.formats.settings import SideFormat
 
 PREFIX_BYTES: Final = 5
-REGISTRY_FORMATS: Final = {"AVRO": "AVRO", "JSON_SR": "JSON", "PROTOBUF": "PROTOBUF"}
-"""The registry's names of the formats."""
-
-Reader = Callable[[bytes, int], tuple[Any, ...]]
-Writer = Callable[[Sequence[Any]], bytes]
 
 
 class Kind(NamedTuple):
@@ -32,32 +32,11 @@ class Kind(NamedTuple):
     writer: Callable[[Any, SideFormat], Writer]
 
 
-def client_of(chosen: SideFormat) -> RegistryClient:
-    if chosen.registry is None:
-        raise FormatError(
-            f"found the format {chosen.format} without a schema registry, expected its schema.registry.url"
-        )
-    return shared_registry(chosen.registry)
-
-
 def schema_id_of(data: bytes, format_: str) -> int:
     if len(data) < PREFIX_BYTES or data[0] != 0:
         found = data[:PREFIX_BYTES].hex(" ") or "nothing"
         raise FormatError(f"found {found}, expected a zero byte and the id of a schema for {format_}")
     return int.from_bytes(data[1:PREFIX_BYTES], "big")
-
-
-def parsed(client: RegistryClient, found: Registered, format_: str) -> Any:
-    """Parse a registered schema. Raises FormatError if it is invalid or of another format."""
-    wanted = REGISTRY_FORMATS[format_]
-    if found.format != wanted:
-        raise FormatError(f"found the schema {found.id} of {found.format}, expected one of {wanted}")
-    try:
-        return client.parsed(found)
-    except SchemaError as error:
-        raise FormatError(
-            f"found the schema {found.id}, which is invalid ({error}), expected a valid one"
-        ) from None
 
 
 def _by_id(chosen: SideFormat, schema_id: int) -> Any:
@@ -107,15 +86,6 @@ def _writing(chosen: SideFormat, kind: Kind) -> tuple[bytes, Writer]:
         schema = own_schema(chosen, text)
         schema_id = client_of(chosen).register(chosen.subject, REGISTRY_FORMATS[chosen.format], text)
     return b"\0" + schema_id.to_bytes(4, "big"), kind.writer(schema, chosen)
-
-
-def own_schema(chosen: SideFormat, text: str) -> Any:
-    try:
-        return parse_schema(REGISTRY_FORMATS.get(chosen.format, "PROTOBUF"), text)
-    except SchemaError as error:
-        raise FormatError(
-            f"found columns that {chosen.format} can't have ({error}), expected other names or types"
-        ) from None
 
 
 def kinds() -> Mapping[str, Kind]:

@@ -11,7 +11,8 @@ from penstock.sql.catalog import Column, DataSource, Role
 from penstock.sql.formats.avro_schema import key_schema_name
 from penstock.sql.formats.errors import FormatError
 from penstock.sql.formats.inference import Unsupported, columns_of, of_avro, of_json_schema
-from penstock.sql.formats.registered import REGISTRY_FORMATS, kinds, own_schema, parsed
+from penstock.sql.formats.registered import kinds
+from penstock.sql.formats.registry_schemas import REGISTRY_FORMATS, own_schema, parsed
 from penstock.sql.formats.settings import Side, SideFormat, side_format
 from penstock.sql.types import SqlType
 

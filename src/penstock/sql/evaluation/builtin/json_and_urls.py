@@ -12,6 +12,7 @@ from urllib.parse import SplitResult, quote_plus, unquote, unquote_plus, urlspli
 from penstock.sql import times, types
 from penstock.sql.catalog import Column
 from penstock.sql.evaluation.builtin.nulls import strict
+from penstock.sql.formats import value_serde
 from penstock.sql.types import SqlType
 
 _TIMES: Final[dict[SqlType, Callable[[int], str]]] = {
@@ -139,8 +140,6 @@ def _concat(*texts: str) -> str | None:
 
 def _to_json(given: Sequence[Any], result: SqlType) -> Callable[..., Any]:
     """Write values as the format JSON does."""
-    from penstock.sql.formats import value_serde  # avoids a circular import: formats compiles expressions
-
     if given[0] is None:
         return lambda value: "null"
     of_time = _TIMES.get(given[0])

@@ -1,4 +1,4 @@
-"""Building the record of an INSERT INTO … VALUES."""
+"""The record of a row that INSERT INTO … VALUES or a client inserts."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from penstock.sql.errors import SqlError
 from penstock.sql.evaluation import compile_value
 from penstock.sql.formats.errors import FormatError
 from penstock.sql.formats.json_values import coercion
-from penstock.sql.formats.registered import REGISTRY_FORMATS
 from penstock.sql.formats.registration import format_settings, type_of_schema
+from penstock.sql.formats.registry_schemas import REGISTRY_FORMATS
 from penstock.sql.formats.serdes import key_serde, value_serde
 from penstock.sql.formats.settings import Side, registry_of, side_format
 from penstock.sql.functions import Function
