@@ -16,8 +16,8 @@ from typing import Any, Final, NamedTuple
 
 from penstock.sql import parse_script
 from penstock.sql.analysis import analyze
+from penstock.sql.analysis.plan import Sink
 from penstock.sql.catalog import Catalog
-from penstock.sql.plan import Sink
 from penstock.sql.planning import build_app
 from penstock.streams import App, TopologyTest, raw
 from penstock.topology.graph import Topology

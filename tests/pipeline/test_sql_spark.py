@@ -12,8 +12,8 @@ from streams_node import Node
 
 from penstock.sql import parse_script
 from penstock.sql.analysis import analyze
+from penstock.sql.analysis.plan import Sink
 from penstock.sql.catalog import Catalog
-from penstock.sql.plan import Sink
 from penstock.sql.planning import build_app
 from penstock.streams import TopologyTest
 

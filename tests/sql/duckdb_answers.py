@@ -9,7 +9,7 @@ import duckdb
 from record_cases import RecordCase, values_of
 from record_runner import analyzed
 
-from penstock.sql import plan as p
+from penstock.sql.analysis import plan as p
 from penstock.sql.catalog import Role
 
 Rows = list[tuple[Any, ...]]

@@ -14,12 +14,13 @@ from typing import Any
 
 from sql_cases import CASES
 
-from penstock.sql import parse, types
+from penstock.sql import parse
 from penstock.sql.analysis import analyze
+from penstock.sql.analysis.plan import Project
 from penstock.sql.catalog import Catalog, Column, DataSource
 from penstock.sql.evaluation import compile_value
-from penstock.sql.plan import Project
-from penstock.sql.types import Array, Decimal, Map, SqlType, Struct
+from penstock.sql.language import types
+from penstock.sql.language.types import Array, Decimal, Map, SqlType, Struct
 
 SETTING = """
 CREATE STREAM rows (

@@ -12,11 +12,11 @@ from typing import Any
 from record_cases import json_text
 
 from penstock.registry.client.config import URL
-from penstock.sql import types
 from penstock.sql.catalog import Column, DataSource, Role
 from penstock.sql.formats import format_settings, key_serde, value_serde
 from penstock.sql.formats.json_values import coercion
-from penstock.sql.types import SqlType
+from penstock.sql.language import types
+from penstock.sql.language.types import SqlType
 from penstock.topology.serdes import Window, Windowed
 
 _CLOSE = 1e-6

@@ -28,8 +28,8 @@ from record_cases import CaseRecord
 from record_runner import Queries
 
 from penstock.sql import parse_script
-from penstock.sql import statements as s
 from penstock.sql.catalog import DataSource, Role
+from penstock.sql.language import statements as s
 from small_registry import SmallRegistry
 
 _KEYS = (s.Constraint.KEY, s.Constraint.PRIMARY_KEY)

@@ -14,10 +14,10 @@ from typing import Any
 
 from sqlglot import exp
 
-from penstock.sql import plan as p
-from penstock.sql import types
+from penstock.sql.analysis import plan as p
 from penstock.sql.catalog import Column, Role
-from penstock.sql.statements import JoinKind, SourceKind, WindowKind
+from penstock.sql.language import types
+from penstock.sql.language.statements import JoinKind, SourceKind, WindowKind
 
 Row = dict[str, Any]
 Key = tuple[Any, ...]

@@ -36,9 +36,9 @@ from decimal import Decimal as Number
 from pathlib import Path
 from typing import Any
 
-from penstock.sql import types
 from penstock.sql.catalog import Column, DataSource, Role
-from penstock.sql.types import SqlType
+from penstock.sql.language import types
+from penstock.sql.language.types import SqlType
 
 RECORDS = Path(__file__).parent / "cases" / "records"
 

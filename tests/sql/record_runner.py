@@ -11,10 +11,10 @@ from record_cases import CaseRecord, RecordCase, cell_of, value_columns, values_
 
 from penstock.sql import parse_script
 from penstock.sql.analysis import analyze
+from penstock.sql.analysis.plan import Plan, Sink
 from penstock.sql.catalog import Catalog, DataSource
 from penstock.sql.formats import key_serde, value_serde
-from penstock.sql.plan import Plan, Sink
-from penstock.sql.statements import SetProperty
+from penstock.sql.language.statements import SetProperty
 from penstock.streams import App, TopologyTest
 from penstock.topology.serdes import Window, Windowed
 

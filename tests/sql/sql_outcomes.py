@@ -3,7 +3,7 @@
 from penstock.sql import SqlError, parse_script, print_statement
 from penstock.sql.analysis import analyze
 from penstock.sql.catalog import Catalog, DataSource
-from penstock.sql.dialect import print_expression
+from penstock.sql.language.expression_printing import print_expression
 
 # The statements that precede every case of plans.
 SETTING = """

@@ -15,12 +15,7 @@ from expression_cases import catalog, columns, projected, row_of
 
 from penstock.sql.evaluation import compile_row, compile_value
 from penstock.sql.evaluation.texts import format_double, parse_double
-from penstock.sql.times import (
-    format_date,
-    format_timestamp,
-    parse_date,
-    parse_timestamp,
-)
+from penstock.sql.language.times import format_date, format_timestamp, parse_date, parse_timestamp
 
 
 @contextmanager

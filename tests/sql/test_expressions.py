@@ -16,10 +16,11 @@ from expression_cases import (
     row_of,
 )
 
-from penstock.sql import SqlError, parse, types
+from penstock.sql import SqlError, parse
 from penstock.sql.analysis import analyze
+from penstock.sql.analysis.plan import Filter, Project
 from penstock.sql.evaluation import NullValue, compile_condition, compile_row, compile_value
-from penstock.sql.plan import Filter, Project
+from penstock.sql.language import types
 
 CASES = list(expression_cases())
 

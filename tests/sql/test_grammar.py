@@ -8,10 +8,10 @@ from sql_cases import Case, cases_of
 from sql_outcomes import outcome
 
 from penstock.sql import Place, SqlError, parse, parse_script, print_statement
-from penstock.sql.cursor import NESTING_MAX
-from penstock.sql.grammar.commands import _STATEMENTS
-from penstock.sql.grammar.expressions import OPERATORS_MAX
-from penstock.sql.statements import Statement
+from penstock.sql.language.parsing.commands import _STATEMENTS
+from penstock.sql.language.parsing.cursor import NESTING_MAX
+from penstock.sql.language.parsing.expressions import OPERATORS_MAX
+from penstock.sql.language.statements import Statement
 
 STATEMENTS = list(cases_of("statements"))
 ERRORS = list(cases_of("errors"))
@@ -140,7 +140,7 @@ def _mutated(text: str, other: str, choose: random.Random) -> str:
 
 
 def test_the_words_of_a_text_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.sql.lexer.TOKENS_MAX", 10)
+    monkeypatch.setattr("penstock.sql.language.parsing.lexer.TOKENS_MAX", 10)
     assert len(list(parse_script("SHOW TYPES;" * 3))) == 3
     with pytest.raises(SqlError, match="line 1, column 39: found more than 10 words and symbols"):
         list(parse_script("SHOW TYPES;" * 4))

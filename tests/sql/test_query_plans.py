@@ -7,9 +7,10 @@ import pytest
 from sql_cases import Case, cases_of
 from sql_outcomes import plans, setting
 
-from penstock.sql import SqlError, parse, parse_script, types
+from penstock.sql import SqlError, parse, parse_script
 from penstock.sql.analysis import DefaultFormats, analyze
 from penstock.sql.catalog import Catalog, Column, Role
+from penstock.sql.language import types
 
 CASES = list(cases_of("plans"))
 

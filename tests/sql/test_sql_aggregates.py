@@ -3,8 +3,8 @@
 import importlib.util
 from types import ModuleType
 
-from penstock.sql import types
 from penstock.sql.evaluation.builtin import aggregates
+from penstock.sql.language import types
 
 
 def _of_another_process() -> ModuleType:

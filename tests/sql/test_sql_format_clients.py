@@ -23,11 +23,9 @@ from google.protobuf import message_factory
 from penstock.registry.client.config import RegistryConfig
 from penstock.registry.client.registry import RegistryClient
 from penstock.registry.formats import parse as parse_schema
-from penstock.sql import types
 from penstock.sql.analysis import analyze
 from penstock.sql.catalog import Catalog, Column, Role
 from penstock.sql.engine.inserted_records import record_of
-from penstock.sql.errors import SqlError
 from penstock.sql.formats import (
     FormatError,
     Side,
@@ -37,7 +35,9 @@ from penstock.sql.formats import (
     value_serde,
 )
 from penstock.sql.formats.protobuf import descriptor_of
-from penstock.sql.script import parse
+from penstock.sql.language import types
+from penstock.sql.language.errors import SqlError
+from penstock.sql.language.parsing.script import parse
 from small_registry import SmallRegistry
 
 COLUMNS = [

@@ -12,10 +12,10 @@ from decimal import Decimal
 
 import pytest
 
-from penstock.sql import types
 from penstock.sql.catalog import Column, Role, WindowedKey
 from penstock.sql.formats import FormatError, key_serde, value_serde
-from penstock.sql.statements import WindowKind
+from penstock.sql.language import types
+from penstock.sql.language.statements import WindowKind
 from penstock.topology.errors import SerdeError
 from penstock.topology.serdes import Window, Windowed
 from small_registry import SmallRegistry

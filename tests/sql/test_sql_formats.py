@@ -16,11 +16,11 @@ from pathlib import Path
 import pytest
 from record_cases import from_json
 
-from penstock.sql import types
 from penstock.sql.analysis import analyze
 from penstock.sql.catalog import Catalog, Column, Role
 from penstock.sql.formats import FormatError, format_settings, key_serde, value_serde
-from penstock.sql.script import parse
+from penstock.sql.language import types
+from penstock.sql.language.parsing.script import parse
 from penstock.topology.errors import SerdeError
 from penstock.topology.serdes import Window, Windowed
 from small_registry import SmallRegistry

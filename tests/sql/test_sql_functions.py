@@ -5,10 +5,11 @@ from decimal import Decimal
 import pytest
 from sql_outcomes import setting
 
-from penstock.sql import parse, types
+from penstock.sql import parse
 from penstock.sql.analysis import analyze
 from penstock.sql.evaluation.builtin import AGGREGATES
 from penstock.sql.functions import BUILT_IN, FunctionKind, ValueArgument, result_type
+from penstock.sql.language import types
 
 # Calls of each function, and the types of their results.
 CALLS = {

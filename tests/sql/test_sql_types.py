@@ -4,9 +4,10 @@ from itertools import product
 
 import pytest
 
-from penstock.sql import SqlError, parse, types
-from penstock.sql.datatypes import node_of, type_of
-from penstock.sql.types import Array, Decimal, Map, SqlType, Struct, can_become, can_cast, common
+from penstock.sql import SqlError, parse
+from penstock.sql.language import types
+from penstock.sql.language.type_nodes import node_of, type_of
+from penstock.sql.language.types import Array, Decimal, Map, SqlType, Struct, can_become, can_cast, common
 
 ALL_TYPES: list[SqlType] = [
     *dict.fromkeys(types.PRIMITIVES.values()),

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from penstock.sql import parse, types
+from penstock.sql import parse
 from penstock.sql.analysis import analyze
 from penstock.sql.catalog import Catalog, Column
 from penstock.sql.evaluation import UserFunctionError, UserFunctions, compile_row, compile_value
-from penstock.sql.types import Array
+from penstock.sql.language import types
+from penstock.sql.language.types import Array
 
 WORDS = """
 from decimal import Decimal

@@ -5,8 +5,8 @@ Only `engine` and `server` execute statements. Of the other packages only `forma
 `evaluation` (the files of user-defined functions) may do I/O.
 """
 
-from penstock.sql.errors import Place, SqlError
-from penstock.sql.printing import print_statement
-from penstock.sql.script import ScriptStatement, parse, parse_script
+from penstock.sql.language.errors import Place, SqlError
+from penstock.sql.language.parsing.script import ScriptStatement, parse, parse_script
+from penstock.sql.language.statement_printing import print_statement
 
 __all__ = ["Place", "ScriptStatement", "SqlError", "parse", "parse_script", "print_statement"]

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.sql import types
 from penstock.sql.analysis import analyze
 from penstock.sql.catalog import Catalog, Column, Role
 from penstock.sql.engine.applying import columns_of, columns_text
 from penstock.sql.engine.commands import BadCommand, Command, command_id_of
 from penstock.sql.engine.queries import is_upgrade
-from penstock.sql.script import parse, parse_script
-from penstock.sql.types import Array, Map, SqlType, Struct
+from penstock.sql.language import types
+from penstock.sql.language.parsing.script import parse, parse_script
+from penstock.sql.language.types import Array, Map, SqlType, Struct
 
 _NAMES = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), min_size=1, max_size=8)
 _TEXTS = st.dictionaries(_NAMES, _NAMES, max_size=3)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from penstock.sql.analysis import analyze
 from penstock.sql.engine import EngineError, ErrorCode
 from penstock.sql.engine.pull import PullQuery
-from penstock.sql.script import parse
+from penstock.sql.language.parsing.script import parse
 from penstock.testing import Cluster
 from penstock.views.replica import Replica
 

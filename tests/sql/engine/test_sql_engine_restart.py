@@ -13,8 +13,8 @@ from engine_server import Server
 from in_process_host import InProcessHost
 
 from penstock.sql.engine import Engine, EngineError, ErrorCode
-from penstock.sql.printing import print_statement
-from penstock.sql.script import parse
+from penstock.sql.language.parsing.script import parse
+from penstock.sql.language.statement_printing import print_statement
 
 SCRIPT = """
     CREATE TYPE pair AS STRUCT<a INT, b STRING>;

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from penstock.sql import types
 from penstock.sql.engine.errors import EngineError, ErrorCode
 from penstock.sql.engine.results import QueryResult, QueuedRows, ResultColumn, Tombstone
+from penstock.sql.language import types
 from penstock.sql.server import media
 from penstock.sql.server.reading import RowReading
 from penstock.sql.server.row_formats import RowFormat, query_format, stream_format

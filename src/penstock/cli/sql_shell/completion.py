@@ -14,7 +14,7 @@ from prompt_toolkit.document import Document
 from penstock.cli.sql_shell.rest import Refused, Unreachable
 from penstock.cli.sql_shell.script import LOCAL, statements_of
 from penstock.cli.sql_shell.session import Session
-from penstock.sql.keywords import RESERVED, quoted
+from penstock.sql.language.keywords import RESERVED, quoted
 
 _AGE_S: Final = 5.0
 """How long names are considered current."""

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from penstock.sql.errors import Place
+from penstock.sql.language.errors import Place
 
 LOCAL: Final = frozenset(("HELP", "EXIT", "QUIT", "CLEAR", "SPOOL", "HISTORY", "SERVER", "VERSION", "OUTPUT"))
 """Commands of the shell: each takes a whole line, with or without a semicolon."""

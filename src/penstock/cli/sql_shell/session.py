@@ -16,8 +16,8 @@ from penstock.cli.sql_shell.rest import Refused, Rest
 from penstock.cli.sql_shell.rows import RowTable
 from penstock.cli.sql_shell.script import Statement, statements_of
 from penstock.sql import parse
-from penstock.sql import statements as s
-from penstock.sql.errors import SqlError
+from penstock.sql.language import statements as s
+from penstock.sql.language.errors import SqlError
 
 _SAMPLE_ROWS: Final = 500
 """The number of rows of a finite query that determine the widths of its columns."""

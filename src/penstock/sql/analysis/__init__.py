@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from penstock.sql import statements as s
 from penstock.sql.analysis import definitions, inserts
 from penstock.sql.analysis.inserts import Row
+from penstock.sql.analysis.plan import Plan, Sink
 from penstock.sql.analysis.properties import STANDARD_FORMATS, DefaultFormats
 from penstock.sql.analysis.queries import plan_query
 from penstock.sql.catalog import Catalog, Column, DataSource
-from penstock.sql.errors import SqlError
 from penstock.sql.functions import Function, FunctionKind, Parameter, Signature
-from penstock.sql.plan import Plan, Sink
-from penstock.sql.types import SqlType
+from penstock.sql.language import statements as s
+from penstock.sql.language.errors import SqlError
+from penstock.sql.language.types import SqlType
 
 __all__ = ["Analysis", "DefaultFormats", "Row", "analyze"]
 

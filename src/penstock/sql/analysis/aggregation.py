@@ -8,14 +8,14 @@ from sqlglot import exp
 
 from penstock.sql.analysis import calls
 from penstock.sql.analysis.expression_types import Types
+from penstock.sql.analysis.plan import Aggregate, Computed, EmitFinal, Filter, Step
 from penstock.sql.analysis.scope import lambda_names
 from penstock.sql.analysis.selection import Selected
 from penstock.sql.catalog import PSEUDO_COLUMNS, WINDOW_COLUMNS, Catalog, Column, Role
-from penstock.sql.dialect import print_expression
-from penstock.sql.errors import SqlError, listed, shortened
 from penstock.sql.functions import FunctionKind
-from penstock.sql.plan import Aggregate, Computed, EmitFinal, Filter, Step
-from penstock.sql.statements import Emit, Query, SourceKind
+from penstock.sql.language.errors import SqlError, listed, shortened
+from penstock.sql.language.expression_printing import print_expression
+from penstock.sql.language.statements import Emit, Query, SourceKind
 
 _OF_TABLES: Final = (
     *("ATTR", "AVG", "COLLECT_LIST", "CORRELATION", "COUNT"),

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from sqlglot import exp
 
 from penstock.sql.catalog import Catalog
-from penstock.sql.datatypes import node_of, type_of
-from penstock.sql.errors import SqlError
 from penstock.sql.functions import FunctionKind
+from penstock.sql.language.errors import SqlError
+from penstock.sql.language.type_nodes import node_of, type_of
 
 
 def column(name: str, like: exp.Expr) -> exp.Column:

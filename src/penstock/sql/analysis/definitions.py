@@ -7,12 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from penstock.sql import types
-from penstock.sql.analysis.properties import REGISTERED_FORMATS, STANDARD_FORMATS, DefaultFormats, Settings
-from penstock.sql.analysis.queries import plan_persistent
-from penstock.sql.catalog import SYSTEM_COLUMNS, Catalog, Column, DataSource, Role, WindowedKey
-from penstock.sql.errors import SqlError, listed
-from penstock.sql.plan import (
+from penstock.sql.analysis.plan import (
     Aggregate,
     Computed,
     EmitFinal,
@@ -26,7 +21,12 @@ from penstock.sql.plan import (
     Source,
     Step,
 )
-from penstock.sql.statements import (
+from penstock.sql.analysis.properties import REGISTERED_FORMATS, STANDARD_FORMATS, DefaultFormats, Settings
+from penstock.sql.analysis.queries import plan_persistent
+from penstock.sql.catalog import SYSTEM_COLUMNS, Catalog, Column, DataSource, Role, WindowedKey
+from penstock.sql.language import types
+from penstock.sql.language.errors import SqlError, listed
+from penstock.sql.language.statements import (
     AlterSource,
     ColumnDefinition,
     Constraint,
@@ -36,7 +36,7 @@ from penstock.sql.statements import (
     SourceKind,
     WindowKind,
 )
-from penstock.sql.types import Array, Decimal, Map, SqlType, Struct
+from penstock.sql.language.types import Array, Decimal, Map, SqlType, Struct
 
 ALL_HEADERS: Final = Array(Struct((("KEY", types.STRING), ("VALUE", types.BYTES))))
 _ALLOWED: Final[dict[str, tuple[SqlType, ...]]] = {

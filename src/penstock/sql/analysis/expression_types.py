@@ -11,12 +11,8 @@ from typing import Final
 
 from sqlglot import exp
 
-from penstock.sql import times, types
 from penstock.sql.analysis.calls import located
 from penstock.sql.catalog import Catalog
-from penstock.sql.datatypes import type_of as node_type
-from penstock.sql.dialect import print_expression
-from penstock.sql.errors import SqlError, shortened
 from penstock.sql.functions import (
     Argument,
     Call,
@@ -26,7 +22,11 @@ from penstock.sql.functions import (
     resolved_call,
     result_type,
 )
-from penstock.sql.types import Array, Decimal, Map, SqlType, Struct
+from penstock.sql.language import times, types
+from penstock.sql.language.errors import SqlError, shortened
+from penstock.sql.language.expression_printing import print_expression
+from penstock.sql.language.type_nodes import type_of as node_type
+from penstock.sql.language.types import Array, Decimal, Map, SqlType, Struct
 
 OPERATORS: Final[dict[type[exp.Expr], str]] = {
     exp.Add: "+",

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from penstock.sql import types
 from penstock.sql.analysis.calls import located, with_types
 from penstock.sql.analysis.expression_types import Types, literal_becomes
+from penstock.sql.analysis.plan import Plan, QueryKind, Sink
 from penstock.sql.analysis.queries import plan_persistent
 from penstock.sql.catalog import Catalog, Column, DataSource, Role
-from penstock.sql.errors import SqlError
-from penstock.sql.plan import Plan, QueryKind, Sink
-from penstock.sql.statements import InsertSelect, InsertValues, SourceKind
-from penstock.sql.types import SqlType
+from penstock.sql.language import types
+from penstock.sql.language.errors import SqlError
+from penstock.sql.language.statements import InsertSelect, InsertValues, SourceKind
+from penstock.sql.language.types import SqlType
 
 
 @dataclass(frozen=True)

@@ -8,15 +8,15 @@ from sqlglot import exp
 
 from penstock.sql.analysis.calls import column, located
 from penstock.sql.analysis.expression_types import Types
+from penstock.sql.analysis.plan import Join, JoinForm, Step
 from penstock.sql.analysis.properties import REGISTERED_FORMATS
 from penstock.sql.analysis.scope import Scope, ScopedSource
 from penstock.sql.catalog import Catalog, Column, Role
-from penstock.sql.dialect import print_expression
-from penstock.sql.errors import SqlError, shortened
-from penstock.sql.keywords import quoted
-from penstock.sql.plan import Join, JoinForm, Step
-from penstock.sql.statements import JoinedRelation, JoinKind, Query, SourceKind
-from penstock.sql.types import SqlType
+from penstock.sql.language.errors import SqlError, shortened
+from penstock.sql.language.expression_printing import print_expression
+from penstock.sql.language.keywords import quoted
+from penstock.sql.language.statements import JoinedRelation, JoinKind, Query, SourceKind
+from penstock.sql.language.types import SqlType
 
 _ALLOWED: Final[dict[JoinForm, tuple[JoinKind, ...]]] = {
     JoinForm.STREAM_STREAM: tuple(JoinKind),

@@ -8,10 +8,10 @@ from typing import Final
 
 from sqlglot import exp
 
-from penstock.sql.dialect import print_expression
-from penstock.sql.errors import SqlError, listed, shortened
-from penstock.sql.keywords import DURATION_DAYS_MAX, DURATION_MS_MAX, WINDOW_UNITS
-from penstock.sql.statements import Property, WindowKind
+from penstock.sql.language.errors import SqlError, listed, shortened
+from penstock.sql.language.expression_printing import print_expression
+from penstock.sql.language.keywords import DURATION_DAYS_MAX, DURATION_MS_MAX, WINDOW_UNITS
+from penstock.sql.language.statements import Property, WindowKind
 
 FORMATS: Final = ("AVRO", "DELIMITED", "JSON", "JSON_SR", "KAFKA", "NONE", "PROTOBUF", "PROTOBUF_NOSR")
 REGISTERED_FORMATS: Final = ("AVRO", "JSON_SR", "PROTOBUF")

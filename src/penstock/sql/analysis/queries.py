@@ -6,19 +6,12 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from penstock.sql import types as sql_types
 from penstock.sql.analysis import calls
 from penstock.sql.analysis.aggregation import Aggregation
 from penstock.sql.analysis.expression_types import Types
 from penstock.sql.analysis.generated_names import GeneratedNames
 from penstock.sql.analysis.joins import JoinPlanner
-from penstock.sql.analysis.scope import Scope
-from penstock.sql.analysis.selection import Selected, Selection
-from penstock.sql.catalog import WINDOW_COLUMNS, Catalog, Role
-from penstock.sql.dialect import print_expression
-from penstock.sql.errors import SqlError
-from penstock.sql.functions import FunctionKind
-from penstock.sql.plan import (
+from penstock.sql.analysis.plan import (
     Aggregate,
     Computed,
     EmitFinal,
@@ -32,7 +25,14 @@ from penstock.sql.plan import (
     Rekey,
     Step,
 )
-from penstock.sql.statements import Emit, Query, SourceKind
+from penstock.sql.analysis.scope import Scope
+from penstock.sql.analysis.selection import Selected, Selection
+from penstock.sql.catalog import WINDOW_COLUMNS, Catalog, Role
+from penstock.sql.functions import FunctionKind
+from penstock.sql.language import types as sql_types
+from penstock.sql.language.errors import SqlError
+from penstock.sql.language.expression_printing import print_expression
+from penstock.sql.language.statements import Emit, Query, SourceKind
 
 
 def plan_query(query: Query, catalog: Catalog, text: str) -> Plan:

@@ -9,11 +9,11 @@ from sqlglot import exp
 
 from penstock.sql.analysis.calls import located, with_types
 from penstock.sql.analysis.generated_names import GeneratedNames
+from penstock.sql.analysis.plan import Source
 from penstock.sql.catalog import Catalog, Column, DataSource, Role
-from penstock.sql.errors import SqlError
-from penstock.sql.keywords import quoted
-from penstock.sql.plan import Source
-from penstock.sql.statements import Query, Relation
+from penstock.sql.language.errors import SqlError
+from penstock.sql.language.keywords import quoted
+from penstock.sql.language.statements import Query, Relation
 
 
 @dataclass(frozen=True)

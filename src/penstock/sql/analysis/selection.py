@@ -11,9 +11,9 @@ from penstock.sql.analysis.calls import column, located
 from penstock.sql.analysis.expression_types import Types
 from penstock.sql.analysis.scope import Scope
 from penstock.sql.catalog import SYSTEM_COLUMNS, Role
-from penstock.sql.errors import SqlError
-from penstock.sql.statements import Query, SelectItem
-from penstock.sql.types import Struct
+from penstock.sql.language.errors import SqlError
+from penstock.sql.language.statements import Query, SelectItem
+from penstock.sql.language.types import Struct
 
 
 @dataclass(frozen=True)

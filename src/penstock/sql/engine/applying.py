@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from penstock.sql import statements as s
 from penstock.sql.analysis import Analysis, DefaultFormats, analyze
+from penstock.sql.analysis.plan import Plan, Sink
 from penstock.sql.catalog import Catalog, Column, DataSource, Role
 from penstock.sql.engine.commands import Command
 from penstock.sql.engine.config import EngineConfig
@@ -20,16 +20,16 @@ from penstock.sql.engine.properties import OFFSET_RESET, Values, checked_overrid
 from penstock.sql.engine.queries import PersistentQuery, QueryPurpose, is_upgrade, names_of_sources
 from penstock.sql.engine.source_tables import source_table
 from penstock.sql.engine.state import State
-from penstock.sql.errors import SqlError
 from penstock.sql.evaluation import UserFunctionError, UserFunctions, builtin
 from penstock.sql.formats import FormatError
-from penstock.sql.plan import Plan, Sink
+from penstock.sql.language import statements as s
+from penstock.sql.language.errors import SqlError
+from penstock.sql.language.parsing.script import parse
+from penstock.sql.language.statement_printing import print_statement
+from penstock.sql.language.statements import Constraint, SourceKind
 from penstock.sql.planning import CACHE, Planned, build_app
 from penstock.sql.planning.processing_log import FAIL_ON_NO_TIME, FAIL_ON_UNREADABLE, LOG_ROWS, LOG_TOPIC
 from penstock.sql.planning.sources import check_source
-from penstock.sql.printing import print_statement
-from penstock.sql.script import parse
-from penstock.sql.statements import Constraint, SourceKind
 from penstock.topology.errors import StreamsError
 
 _OF_PLANS: Final = (

@@ -9,11 +9,11 @@ from typing import Final
 
 from penstock.registry.client.errors import RegistryRefused
 from penstock.registry.client.registry import RegistryClient
-from penstock.sql import statements as s
 from penstock.sql.engine.entities import AssertSchemaEntity, AssertTopicEntity
 from penstock.sql.engine.errors import EngineError, ErrorCode
 from penstock.sql.engine.properties import Values
 from penstock.sql.engine.topics import Topics
+from penstock.sql.language import statements as s
 
 _LOOK_S: Final = 0.1
 

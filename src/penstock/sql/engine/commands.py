@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 from uuid import uuid4
 
-from penstock.sql import statements as s
-from penstock.sql.script import parse
+from penstock.sql.language import statements as s
+from penstock.sql.language.parsing.script import parse
 
 VERSION: Final = 18
 """The version of ksqlDB's Command whose fields these are."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from penstock.client.groups import CommittedOffset
 from penstock.client.metadata import TopicPartition
+from penstock.sql.analysis.plan import Plan
 from penstock.sql.catalog import Column, DataSource, Role
 from penstock.sql.engine.entities import (
     ArgumentInfo,
@@ -30,8 +31,7 @@ from penstock.sql.engine.queries import PersistentQuery
 from penstock.sql.engine.state import State
 from penstock.sql.engine.topics import Topics, TopicShape
 from penstock.sql.functions import Function
-from penstock.sql.plan import Plan
-from penstock.sql.types import Array, Decimal, Map, SqlType, Struct
+from penstock.sql.language.types import Array, Decimal, Map, SqlType, Struct
 from penstock.topology.description import describe as topology_text
 
 _FIELD_TYPES = {Role.KEY: "KEY", Role.HEADERS: "HEADER"}

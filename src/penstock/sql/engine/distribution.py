@@ -8,7 +8,6 @@ from itertools import count
 from typing import Final, NamedTuple
 
 from penstock.client.errors import ClientError
-from penstock.sql import statements as s
 from penstock.sql.engine.applying import Applied, Applier, Written, exists_already
 from penstock.sql.engine.belongings import Belongings
 from penstock.sql.engine.command_topic import (
@@ -31,6 +30,7 @@ from penstock.sql.engine.requests import Step
 from penstock.sql.engine.running import Runner
 from penstock.sql.engine.state import State
 from penstock.sql.engine.topics import KnownTopics, PlannedTopics, Topics
+from penstock.sql.language import statements as s
 
 log = logging.getLogger(__name__)
 

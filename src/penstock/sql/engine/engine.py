@@ -19,7 +19,6 @@ from typing import Any, Final, NoReturn
 from penstock.client.errors import ClientError
 from penstock.client.settings import ConfigError
 from penstock.registry.client.errors import RegistryRefused
-from penstock.sql import statements as s
 from penstock.sql.analysis import analyze
 from penstock.sql.engine.applying import Written
 from penstock.sql.engine.assertions import assert_schema, assert_topic
@@ -54,11 +53,12 @@ from penstock.sql.engine.selecting import Selector
 from penstock.sql.engine.state import State
 from penstock.sql.engine.termination import terminate
 from penstock.sql.engine.topics import PlannedTopics, Topics
-from penstock.sql.errors import SqlError
 from penstock.sql.evaluation import UserFunctionError
 from penstock.sql.formats import FormatError
-from penstock.sql.printing import print_statement
-from penstock.sql.statements import Described, SourceKind
+from penstock.sql.language import statements as s
+from penstock.sql.language.errors import SqlError
+from penstock.sql.language.statement_printing import print_statement
+from penstock.sql.language.statements import Described, SourceKind
 from penstock.topology.description import describe as topology_text
 from penstock.topology.errors import StreamsError
 

@@ -11,11 +11,9 @@ from sqlglot import exp
 
 from penstock.registry.client.errors import RegistryRefused
 from penstock.registry.client.registry import RegistryClient, shared_registry
-from penstock.sql import types
 from penstock.sql.analysis.calls import located
 from penstock.sql.analysis.inserts import Row
 from penstock.sql.catalog import DataSource, Role
-from penstock.sql.errors import SqlError
 from penstock.sql.evaluation import compile_value
 from penstock.sql.formats.errors import FormatError
 from penstock.sql.formats.json_values import coercion
@@ -24,8 +22,10 @@ from penstock.sql.formats.registry_schemas import REGISTRY_FORMATS
 from penstock.sql.formats.serdes import key_serde, value_serde
 from penstock.sql.formats.settings import Side, registry_of, side_format
 from penstock.sql.functions import Function
-from penstock.sql.statements import SourceKind
-from penstock.sql.types import SqlType
+from penstock.sql.language import types
+from penstock.sql.language.errors import SqlError
+from penstock.sql.language.statements import SourceKind
+from penstock.sql.language.types import SqlType
 from penstock.topology.serdes import Serde
 
 _SERDES_MAX: Final = 256

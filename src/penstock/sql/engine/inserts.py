@@ -18,8 +18,8 @@ from penstock.protocol.murmur2 import partition_for_key
 from penstock.sql.analysis import Row
 from penstock.sql.catalog import Catalog, DataSource
 from penstock.sql.engine.inserted_records import Record, record_of, record_of_json
-from penstock.sql.errors import SqlError
 from penstock.sql.formats import FormatError
+from penstock.sql.language.errors import SqlError
 
 
 @dataclass(frozen=True)

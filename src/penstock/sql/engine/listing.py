@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from penstock.client.errors import ClientError
-from penstock.sql import statements as s
 from penstock.sql.catalog import DataSource
 from penstock.sql.engine.describing import (
     query_description,
@@ -47,7 +46,8 @@ from penstock.sql.engine.running import Runner
 from penstock.sql.engine.state import State
 from penstock.sql.engine.topics import Topics
 from penstock.sql.functions import FunctionKind
-from penstock.sql.statements import Listed, SourceKind
+from penstock.sql.language import statements as s
+from penstock.sql.language.statements import Listed, SourceKind
 
 log = logging.getLogger(__name__)
 

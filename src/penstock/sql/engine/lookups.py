@@ -15,14 +15,14 @@ from typing import Any, Final, NamedTuple
 
 from sqlglot import exp
 
-from penstock.sql import types
+from penstock.sql.analysis.plan import Filter, Limit, Plan, Project
 from penstock.sql.catalog import Column, DataSource
 from penstock.sql.engine.pull import PullQuery, conjuncts, is_column
 from penstock.sql.engine.queries import PersistentQuery
 from penstock.sql.engine.results import ResultColumn
 from penstock.sql.engine.state import State
-from penstock.sql.plan import Filter, Limit, Plan, Project
-from penstock.sql.types import SqlType
+from penstock.sql.language import types
+from penstock.sql.language.types import SqlType
 
 SHAPES_MAX: Final = 1_000
 _TEXT_MAX: Final = 4_096

@@ -12,7 +12,6 @@ from typing import Final
 
 from sqlglot import exp
 
-from penstock.sql import statements as s
 from penstock.sql.analysis.properties import REGISTERED_FORMATS, Settings
 from penstock.sql.catalog import Column
 from penstock.sql.engine.applying import columns_text
@@ -26,8 +25,9 @@ from penstock.sql.engine.topics import CLEANUP_POLICY, RETENTION_MS, KnownTopics
 from penstock.sql.evaluation import UserFunctions
 from penstock.sql.formats import Side, registered_columns
 from penstock.sql.functions import Function, FunctionKind
-from penstock.sql.printing import print_statement
-from penstock.sql.statements import Constraint, Property, SourceKind
+from penstock.sql.language import statements as s
+from penstock.sql.language.statement_printing import print_statement
+from penstock.sql.language.statements import Constraint, Property, SourceKind
 
 _ORIGINAL: Final = (
     "ksql.persistence.default.format.key",

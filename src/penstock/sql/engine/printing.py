@@ -11,13 +11,13 @@ from typing import Final
 from penstock.client.errors import ClientError
 from penstock.registry.client.config import URL, RegistryConfig
 from penstock.registry.client.registry import shared_registry
-from penstock.sql import statements as s
 from penstock.sql.engine.feeds import Chunk
 from penstock.sql.engine.results import QueryClosed, QueuedRows
 from penstock.sql.formats import FormatError, Side, registered_columns, value_serde
 from penstock.sql.formats.json_writing import single_writer
 from penstock.sql.formats.registered import PREFIX_BYTES
 from penstock.sql.formats.registry_schemas import REGISTRY_FORMATS
+from penstock.sql.language import statements as s
 from penstock.topology.context import Input
 
 _NULL: Final = "<null>"

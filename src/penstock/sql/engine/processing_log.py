@@ -13,7 +13,7 @@ from penstock.protocol.records import Record, encode_batch
 from penstock.sql.engine.config import EngineConfig
 from penstock.sql.engine.hosting import QueryFailure
 from penstock.sql.engine.properties import Values
-from penstock.sql.keywords import quoted
+from penstock.sql.language.keywords import quoted
 from penstock.sql.planning.processing_log import COLUMNS, LOG_TOPIC, stopped
 
 log = logging.getLogger(__name__)

@@ -15,15 +15,15 @@ from typing import Any, Final
 
 from sqlglot import exp
 
-from penstock.sql import types
+from penstock.sql.analysis.plan import Filter, Limit, Plan, Project, Sink, Source
 from penstock.sql.catalog import Catalog, DataSource
 from penstock.sql.engine.queries import PersistentQuery
 from penstock.sql.engine.results import Row
-from penstock.sql.errors import SqlError
 from penstock.sql.evaluation import UserFunctions, compile_condition, compile_row, compile_value
-from penstock.sql.plan import Filter, Limit, Plan, Project, Sink, Source
+from penstock.sql.language import types
+from penstock.sql.language.errors import SqlError
+from penstock.sql.language.types import SqlType
 from penstock.sql.planning.sources import NoTime, SourceTime
-from penstock.sql.types import SqlType
 from penstock.topology.records import Record
 from penstock.topology.serdes import Window, Windowed
 from penstock.views import Entry, KeyValueView, Views

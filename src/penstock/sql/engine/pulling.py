@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import Final, NamedTuple
 
+from penstock.sql.analysis.plan import Plan
 from penstock.sql.catalog import DataSource
 from penstock.sql.engine.errors import EngineError, ErrorCode
 from penstock.sql.engine.limits import PullLimits
@@ -17,7 +18,6 @@ from penstock.sql.engine.requests import Step
 from penstock.sql.engine.results import PulledRows, QueryResult, Row, columns_of, failure, limit_of
 from penstock.sql.engine.running import Runner
 from penstock.sql.engine.state import State
-from penstock.sql.plan import Plan
 from penstock.views import ViewError, Views
 
 _NO_LAG_MAX: Final = 2**63 - 1

@@ -10,6 +10,7 @@ import logging
 from operator import attrgetter
 from typing import Any, Final
 
+from penstock.sql.analysis.plan import Schema
 from penstock.sql.catalog import Role
 from penstock.sql.engine.errors import EngineError
 from penstock.sql.engine.feeds import Chunk, Feeds
@@ -18,7 +19,6 @@ from penstock.sql.engine.properties import PUSH_STATE_BYTES
 from penstock.sql.engine.reading import Reader, topics_read
 from penstock.sql.engine.results import QueryClosed, QueuedRows, Row, Tombstone
 from penstock.sql.engine.workers import Workers
-from penstock.sql.plan import Schema
 from penstock.streams.app import App
 from penstock.topology.serdes import Windowed
 

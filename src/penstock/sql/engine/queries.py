@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from enum import Enum
 
+from penstock.sql.analysis.plan import Filter, Join, Plan, Project, Sink, Source, Step
 from penstock.sql.catalog import DataSource
-from penstock.sql.plan import Filter, Join, Plan, Project, Sink, Source, Step
 from penstock.sql.planning import Planned
 
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from penstock.sql import statements as s
 from penstock.sql.engine.errors import EngineError
 from penstock.sql.engine.properties import checked_override, known_property
-from penstock.sql.errors import why_unread
-from penstock.sql.script import parse_script
+from penstock.sql.language import statements as s
+from penstock.sql.language.errors import why_unread
+from penstock.sql.language.parsing.script import parse_script
 
 SCRIPTS_DEPTH_MAX: Final = 16
 """Limit on the nesting of RUN SCRIPT, so that a script that runs itself ends."""

@@ -8,10 +8,10 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
+from penstock.sql.analysis.plan import Limit, Plan
 from penstock.sql.catalog import Role
 from penstock.sql.engine.errors import EngineError, ErrorCode
-from penstock.sql.plan import Limit, Plan
-from penstock.sql.types import SqlType
+from penstock.sql.language.types import SqlType
 from penstock.views import ViewError
 
 QUEUED_ROWS_MAX: Final = 10_000

@@ -6,8 +6,8 @@ import threading
 from collections.abc import Callable
 from itertools import count
 
-from penstock.sql import statements as s
 from penstock.sql.analysis import analyze
+from penstock.sql.analysis.plan import Plan, QueryKind
 from penstock.sql.catalog import DataSource
 from penstock.sql.engine.applying import Applier
 from penstock.sql.engine.config import EngineConfig
@@ -26,9 +26,9 @@ from penstock.sql.engine.results import QueryResult, QueuedRows, columns_of, lim
 from penstock.sql.engine.running import Runner
 from penstock.sql.engine.state import State
 from penstock.sql.engine.workers import Workers
-from penstock.sql.plan import Plan, QueryKind
+from penstock.sql.language import statements as s
+from penstock.sql.language.statements import SourceKind
 from penstock.sql.planning import CACHE, build_reader
-from penstock.sql.statements import SourceKind
 from penstock.streams.app import App
 
 

@@ -10,7 +10,7 @@ from penstock.sql.engine.entities import CommandStatus, CommandStatusEntity, Ent
 from penstock.sql.engine.errors import EngineError, ErrorCode
 from penstock.sql.engine.requests import steps_of
 from penstock.sql.engine.state import State
-from penstock.sql.keywords import quoted
+from penstock.sql.language.keywords import quoted
 
 _STATEMENT = "TERMINATE CLUSTER;"
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from decimal import Decimal as Number
 from typing import Final
 
-from penstock.sql import types
 from penstock.sql.evaluation import numbers
 from penstock.sql.evaluation.code import Code
 from penstock.sql.evaluation.writer import Writer
-from penstock.sql.types import Decimal, SqlType
+from penstock.sql.language import types
+from penstock.sql.language.types import Decimal, SqlType
 
 _DECIMAL_METHODS: Final = {"+": "add", "-": "subtract", "*": "multiply", "/": "divide"}
 _INTEGER_HELPERS: Final = {"/": numbers.quotient, "%": numbers.remainder}

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.sql.errors import SqlError
 from penstock.sql.evaluation.builtin import SCALARS
 from penstock.sql.evaluation.user_functions import UserFunctions
 from penstock.sql.functions import Call, Function
+from penstock.sql.language.errors import SqlError
 
 
 @dataclass(frozen=True)

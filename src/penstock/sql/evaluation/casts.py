@@ -8,9 +8,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
-from penstock.sql import times, types
 from penstock.sql.evaluation import numbers, texts
-from penstock.sql.types import Array, Decimal, Map, SqlType, Struct
+from penstock.sql.language import times, types
+from penstock.sql.language.types import Array, Decimal, Map, SqlType, Struct
 
 Cast = Callable[[Any], Any]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from penstock.sql.types import SqlType
+from penstock.sql.language.types import SqlType
 
 
 @dataclass(frozen=True)

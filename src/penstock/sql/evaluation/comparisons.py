@@ -8,12 +8,12 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Final
 
-from penstock.sql import times, types
 from penstock.sql.evaluation import order
 from penstock.sql.evaluation.code import Code
 from penstock.sql.evaluation.numbers import shortest_decimal
 from penstock.sql.evaluation.writer import Names
-from penstock.sql.types import Decimal, SqlType
+from penstock.sql.language import times, types
+from penstock.sql.language.types import Decimal, SqlType
 
 _TIMES: Final = (types.TIME, types.TIMESTAMP, types.DATE)
 

@@ -11,14 +11,14 @@ from sqlglot import exp
 
 from penstock.sql.analysis.expression_types import Types
 from penstock.sql.catalog import Catalog, Column
-from penstock.sql.dialect import print_expression
 from penstock.sql.evaluation.calls import FunctionCalls
 from penstock.sql.evaluation.code import Code, NullValue
 from penstock.sql.evaluation.expressions import COLUMN, SIMPLE, Expressions
 from penstock.sql.evaluation.user_functions import UserFunctions
 from penstock.sql.evaluation.writer import Names, Writer
 from penstock.sql.functions import Function
-from penstock.sql.types import SqlType
+from penstock.sql.language.expression_printing import print_expression
+from penstock.sql.language.types import SqlType
 
 Row = tuple[Any, ...]
 Report = Callable[[str, Exception], None]

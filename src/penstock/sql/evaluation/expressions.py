@@ -16,7 +16,6 @@ from typing import Any, Final, Protocol
 
 from sqlglot import exp
 
-from penstock.sql import types
 from penstock.sql.analysis.expression_types import OPERATORS, Types
 from penstock.sql.evaluation import arithmetic, comparisons
 from penstock.sql.evaluation.casts import cast
@@ -24,7 +23,8 @@ from penstock.sql.evaluation.code import NULL, Code, NullValue
 from penstock.sql.evaluation.like import is_like, like_pattern
 from penstock.sql.evaluation.writer import Writer
 from penstock.sql.functions import Call, LambdaType
-from penstock.sql.types import Array, Map, SqlType, Struct
+from penstock.sql.language import types
+from penstock.sql.language.types import Array, Map, SqlType, Struct
 
 _COMPARISONS: Final[dict[type[exp.Expr], str]] = {
     exp.EQ: "==",

@@ -19,7 +19,7 @@ from decimal import (
 from functools import cache
 from typing import Final
 
-from penstock.sql import types
+from penstock.sql.language import types
 
 INTEGER_BOUND: Final = 2**31
 BIGINT_BOUND: Final = 2**63

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
-from penstock.sql import types
-from penstock.sql.types import SqlType
+from penstock.sql.language import types
+from penstock.sql.language.types import SqlType
 
 Key = Callable[[Any], Any]
 _SIGNED: Final = bytes((number + 128) % 256 for number in range(256))

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from decimal import Decimal as Number
 from typing import Any, Final
 
-from penstock.sql import times, types
 from penstock.sql.evaluation.numbers import BIGINT_BOUND, INTEGER_BOUND, fitted
-from penstock.sql.types import Array, Decimal, Map, SqlType, Struct
+from penstock.sql.language import times, types
+from penstock.sql.language.types import Array, Decimal, Map, SqlType, Struct
 
 _INTEGER: Final = re.compile(r"[+-]?\d+")
 _DECIMAL: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,9})?")

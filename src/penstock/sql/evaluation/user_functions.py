@@ -14,12 +14,12 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
-from penstock.sql import types
-from penstock.sql.errors import shortened, why_unread
 from penstock.sql.evaluation.numbers import BIGINT_BOUND, INTEGER_BOUND, at_scale, fitted
 from penstock.sql.functions import Call, Function
-from penstock.sql.times import DAY_MS
-from penstock.sql.types import Array, Decimal, Map, SqlType, Struct
+from penstock.sql.language import types
+from penstock.sql.language.errors import shortened, why_unread
+from penstock.sql.language.times import DAY_MS
+from penstock.sql.language.types import Array, Decimal, Map, SqlType, Struct
 
 
 class UserFunctionError(ValueError):

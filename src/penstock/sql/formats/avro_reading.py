@@ -12,12 +12,12 @@ from decimal import Decimal
 from typing import Any, Final
 
 from penstock.registry.formats.avro.types import Type
-from penstock.sql import types
 from penstock.sql.formats import avro_bytes, numbers
 from penstock.sql.formats.avro_bytes import Read
 from penstock.sql.formats.errors import FormatError
 from penstock.sql.formats.settings import Fields
-from penstock.sql.types import Array, Map, SqlType, Struct
+from penstock.sql.language import types
+from penstock.sql.language.types import Array, Map, SqlType, Struct
 
 EMPTY_ELEMENTS_MAX: Final = 1_000_000
 """Limits array elements that are encoded in no bytes, as a huge array of them costs its writer nothing."""

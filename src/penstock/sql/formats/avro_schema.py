@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from penstock.sql import types
 from penstock.sql.formats.settings import SideFormat
-from penstock.sql.types import Array, Map, SqlType, Struct
+from penstock.sql.language import types
+from penstock.sql.language.types import Array, Map, SqlType, Struct
 
 NAMESPACE: Final = "io.confluent.ksql.avro_schemas"
 _VALUE_NAME: Final = f"{NAMESPACE}.KsqlDataSourceSchema"

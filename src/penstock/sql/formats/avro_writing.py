@@ -8,11 +8,11 @@ from decimal import Decimal
 from typing import Any, Final
 
 from penstock.registry.formats.avro.types import ABSENT, Field, Type
-from penstock.sql import types
 from penstock.sql.formats import avro_bytes, numbers
 from penstock.sql.formats.errors import FormatError, mismatch
 from penstock.sql.formats.settings import Fields
-from penstock.sql.types import Array, Map, SqlType, Struct
+from penstock.sql.language import types
+from penstock.sql.language.types import Array, Map, SqlType, Struct
 
 Write = Callable[[Any], bytes]
 _INT: Final = range(-(1 << 31), 1 << 31)

@@ -7,10 +7,10 @@ import binascii
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from penstock.sql import types
 from penstock.sql.formats import numbers
 from penstock.sql.formats.errors import FormatError, mismatch, shown
-from penstock.sql.types import SqlType
+from penstock.sql.language import types
+from penstock.sql.language.types import SqlType
 
 NAMED_DELIMITERS: Final = {"TAB": "\t", "SPACE": " "}
 _LINE_ENDS: Final = "\r\n"

@@ -12,11 +12,11 @@ from functools import partial
 from typing import Any, Final
 
 from penstock.registry.formats.avro.types import Type
-from penstock.sql import types
-from penstock.sql.errors import SqlError
 from penstock.sql.formats.avro_reading import is_map
 from penstock.sql.formats.errors import FormatError
-from penstock.sql.types import Array, Map, SqlType, Struct
+from penstock.sql.language import types
+from penstock.sql.language.errors import SqlError
+from penstock.sql.language.types import Array, Map, SqlType, Struct
 
 NameOf = Callable[[str], str]
 _CONNECT: Final = "org.apache.kafka.connect.data."

@@ -16,11 +16,11 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
-from penstock.sql import types
 from penstock.sql.formats import numbers
 from penstock.sql.formats.errors import FormatError
 from penstock.sql.formats.json_values import coercion, object_coercion, parse
-from penstock.sql.types import Array, Map, SqlType, Struct
+from penstock.sql.language import types
+from penstock.sql.language.types import Array, Map, SqlType, Struct
 
 NAMES_MAX: Final = 256
 """Limits the fields of a class. Objects with more names use them as data, and are read without a class."""

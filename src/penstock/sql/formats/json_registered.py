@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from penstock.sql import types
 from penstock.sql.formats import json_reading, json_writing
 from penstock.sql.formats.registry_schemas import Reader, Writer
 from penstock.sql.formats.settings import SideFormat
-from penstock.sql.types import Array, Map, SqlType, Struct
+from penstock.sql.language import types
+from penstock.sql.language.types import Array, Map, SqlType, Struct
 
 _CONNECT: Final = "org.apache.kafka.connect.data"
 _SIMPLE: Final[dict[SqlType, dict[str, Any]]] = {

@@ -14,11 +14,11 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, Final, NoReturn
 
-from penstock.sql import types
 from penstock.sql.formats import numbers
 from penstock.sql.formats.errors import FormatError, mismatch, shown
 from penstock.sql.formats.json_writing import text_of_tree
-from penstock.sql.types import Array, Map, SqlType, Struct
+from penstock.sql.language import types
+from penstock.sql.language.types import Array, Map, SqlType, Struct
 
 Coerce = Callable[[Any], Any]
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"

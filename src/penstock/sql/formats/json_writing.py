@@ -13,10 +13,10 @@ from decimal import Decimal
 from json.encoder import encode_basestring
 from typing import Any, Final
 
-from penstock.sql import types
 from penstock.sql.formats.errors import FormatError, mismatch
 from penstock.sql.formats.numbers import real_text
-from penstock.sql.types import Array, Map, SqlType, Struct
+from penstock.sql.language import types
+from penstock.sql.language.types import Array, Map, SqlType, Struct
 
 _SUMMANDS_MAX: Final = 100
 """Limits summands in one expression. Each nests one level deeper, and Python's compiler limits the depth."""

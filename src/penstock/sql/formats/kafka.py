@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from penstock.sql import types
 from penstock.sql.formats.errors import FormatError, mismatch
-from penstock.sql.types import SqlType
+from penstock.sql.language import types
+from penstock.sql.language.types import SqlType
 from penstock.topology.errors import SerdeError
 from penstock.topology.serdes import Serde, double, integer, long, raw
 

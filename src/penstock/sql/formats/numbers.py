@@ -8,8 +8,8 @@ from collections.abc import Callable
 from decimal import Context, Decimal, Inexact, InvalidOperation
 from typing import Final
 
-from penstock.sql import types
 from penstock.sql.formats.errors import FormatError, shown
+from penstock.sql.language import types
 
 _WHOLE: Final = re.compile(r"[+-]?\d{1,64}")
 _REAL: Final = re.compile(r"([+-]?)(NaN|Infinity|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)[fFdD]?", re.ASCII)

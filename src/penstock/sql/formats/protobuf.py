@@ -20,14 +20,14 @@ from google.protobuf.message import DecodeError
 
 from penstock.registry.formats.protobuf.model import Message
 from penstock.registry.formats.protobuf.schema import ProtobufSchema
-from penstock.sql import types
 from penstock.sql.formats import avro_bytes, numbers
 from penstock.sql.formats.errors import FormatError, mismatch
 from penstock.sql.formats.kafka import Pair
 from penstock.sql.formats.protobuf_schema import DATE, DECIMAL, TIME, TIMESTAMP, alone_text, schema_text
 from penstock.sql.formats.registry_schemas import Reader, Writer, own_schema
 from penstock.sql.formats.settings import SideFormat
-from penstock.sql.types import Array, Map, SqlType, Struct
+from penstock.sql.language import types
+from penstock.sql.language.types import Array, Map, SqlType, Struct
 
 F = FieldDescriptor
 Get = Callable[[Any], Any]  # takes a message, or a field's value, and returns the column's value

@@ -9,10 +9,10 @@ from __future__ import annotations
 from itertools import count
 from typing import Final
 
-from penstock.sql import types
 from penstock.sql.formats.errors import FormatError
 from penstock.sql.formats.settings import SideFormat
-from penstock.sql.types import Array, Map, SqlType, Struct
+from penstock.sql.language import types
+from penstock.sql.language.types import Array, Map, SqlType, Struct
 
 DECIMAL: Final = "confluent.type.Decimal"
 DATE: Final = "google.type.Date"

@@ -14,7 +14,7 @@ from penstock.sql.formats.inference import Unsupported, columns_of, of_avro, of_
 from penstock.sql.formats.registered import kinds
 from penstock.sql.formats.registry_schemas import REGISTRY_FORMATS, own_schema, parsed
 from penstock.sql.formats.settings import Side, SideFormat, side_format
-from penstock.sql.types import SqlType
+from penstock.sql.language.types import SqlType
 
 _SINGLE_NAMES: Final = {Side.KEY: "ROWKEY", Side.VALUE: "ROWVAL"}
 """The name of the column for an unwrapped value, whose schema has no name."""

@@ -11,7 +11,7 @@ from penstock.registry.client.config import URL, RegistryConfig
 from penstock.sql.catalog import Column
 from penstock.sql.formats.delimited import delimiter
 from penstock.sql.formats.errors import FormatError
-from penstock.sql.types import SqlType
+from penstock.sql.language.types import SqlType
 
 Fields = tuple[tuple[str, SqlType], ...]
 _ALONE: Final = ("JSON", "JSON_SR", "AVRO", "PROTOBUF_NOSR")

@@ -1,4 +1,4 @@
-"""The catalog of ksqlDB's functions: their names, kinds, signatures and one-line descriptions.
+"""The declarations of ksqlDB's functions: their names, kinds, signatures and one-line descriptions.
 
 Only declarations and their matching against calls belong here. `penstock.sql.evaluation` computes functions.
 """

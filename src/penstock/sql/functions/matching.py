@@ -6,8 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from penstock.sql import types
-from penstock.sql.errors import SqlError
 from penstock.sql.functions.notation import (
     ArrayShape,
     Function,
@@ -21,7 +19,9 @@ from penstock.sql.functions.notation import (
     StructShape,
     legend,
 )
-from penstock.sql.types import Array, Decimal, Map, SqlType, Struct
+from penstock.sql.language import types
+from penstock.sql.language.errors import SqlError
+from penstock.sql.language.types import Array, Decimal, Map, SqlType, Struct
 
 
 @dataclass(frozen=True)

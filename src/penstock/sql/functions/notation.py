@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from penstock.sql import types
-from penstock.sql.types import SqlType
+from penstock.sql.language import types
+from penstock.sql.language.types import SqlType
 
 
 class FunctionKind(Enum):

@@ -3,7 +3,7 @@
 A row has the values of its step's schema, in that order. The key of a record is a tuple of the key columns'
 values, possibly inside a `Windowed`; it is None for a record without a key. A tombstone has no row.
 
-The package only builds applications. SQL is parsed and analyzed in `penstock.sql.grammar` and
+The package only builds applications. SQL is parsed and analyzed in `penstock.sql.language` and
 `penstock.sql.analysis`, and `penstock.sql.engine` lets applications run.
 """
 

@@ -8,13 +8,13 @@ from typing import Any, Final
 
 from sqlglot import exp
 
+from penstock.sql.analysis.plan import Aggregate, Computed
 from penstock.sql.catalog import Column, Role
 from penstock.sql.evaluation import RowFunction, builtin
-from penstock.sql.plan import Aggregate, Computed
+from penstock.sql.language.statements import Window, WindowKind
 from penstock.sql.planning.internal_serdes import row_serde, state_serde
 from penstock.sql.planning.row_operators import Nulls, RekeyRows, Row, picker
 from penstock.sql.planning.stages import Stage, Tools
-from penstock.sql.statements import Window, WindowKind
 from penstock.streams.grouped import GroupedStream
 from penstock.streams.stream import Stream
 from penstock.streams.table import Table

@@ -8,11 +8,7 @@ from typing import Any, Final
 
 from sqlglot import exp
 
-from penstock.sql import types
-from penstock.sql.catalog import Catalog, DataSource, Role
-from penstock.sql.errors import SqlError
-from penstock.sql.evaluation import UserFunctions, builtin
-from penstock.sql.plan import (
+from penstock.sql.analysis.plan import (
     Aggregate,
     EmitFinal,
     Filter,
@@ -26,6 +22,11 @@ from penstock.sql.plan import (
     Source,
     Step,
 )
+from penstock.sql.catalog import Catalog, DataSource, Role
+from penstock.sql.evaluation import UserFunctions, builtin
+from penstock.sql.language import types
+from penstock.sql.language.errors import SqlError
+from penstock.sql.language.statements import SourceKind
 from penstock.sql.planning.aggregation import aggregated
 from penstock.sql.planning.internal_serdes import row_serde
 from penstock.sql.planning.joining import joined
@@ -43,7 +44,6 @@ from penstock.sql.planning.row_operators import (
 )
 from penstock.sql.planning.sources import SourceTime, named, serdes_of, time_reader
 from penstock.sql.planning.stages import RowOf, Stage, Tools
-from penstock.sql.statements import SourceKind
 from penstock.streams.app import App
 from penstock.streams.stream import Stream
 from penstock.streams.table import Table

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from penstock.sql.types import Array, Base, Decimal, Map, Named, Primitive, SqlType, Struct
+from penstock.sql.language.types import Array, Base, Decimal, Map, Named, Primitive, SqlType, Struct
 from penstock.topology.serdes import Serde
 
 _PYTHON: Final[dict[Base, Any]] = {

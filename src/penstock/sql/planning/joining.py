@@ -7,12 +7,12 @@ from typing import Any, Final
 
 from sqlglot import exp
 
+from penstock.sql.analysis.plan import Join, JoinForm
 from penstock.sql.catalog import Role
-from penstock.sql.plan import Join, JoinForm
+from penstock.sql.language.statements import JoinKind
 from penstock.sql.planning.internal_serdes import row_serde
 from penstock.sql.planning.row_operators import Nulls, RekeyRows, Row
 from penstock.sql.planning.stages import Stage, Tools
-from penstock.sql.statements import JoinKind
 from penstock.streams.joins import join_foreign_key, join_streams
 from penstock.streams.stream import Stream
 from penstock.streams.table import Table

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from penstock.registry.client.errors import RegistryUnreachable
-from penstock.sql import types
 from penstock.sql.catalog import DataSource, Role
-from penstock.sql.errors import SqlError
 from penstock.sql.evaluation.builtin import SCALARS
 from penstock.sql.evaluation.builtin.time_patterns import pattern_of
 from penstock.sql.formats import FormatError, format_settings, key_serde, sides_of, value_serde
+from penstock.sql.language import types
+from penstock.sql.language.errors import SqlError
 from penstock.topology.records import Record
 from penstock.topology.serdes import Serde, Windowed
 

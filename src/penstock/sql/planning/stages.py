@@ -17,8 +17,8 @@ from penstock.sql.evaluation import (
     compile_condition,
     compile_row,
 )
+from penstock.sql.language.types import SqlType
 from penstock.sql.planning.processing_log import report_expression
-from penstock.sql.types import SqlType
 from penstock.streams.stream import Stream
 from penstock.streams.table import Table
 from penstock.topology.serdes import Serde

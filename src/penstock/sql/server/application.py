@@ -19,8 +19,8 @@ from starlette.routing import Route
 from penstock.sql.engine import Engine, EngineError, ErrorCode
 from penstock.sql.engine.entities import to_json
 from penstock.sql.engine.results import QueryResult
-from penstock.sql.errors import SqlError
-from penstock.sql.lexer import tokens_of
+from penstock.sql.language.errors import SqlError
+from penstock.sql.language.parsing.lexer import tokens_of
 from penstock.sql.server import media
 from penstock.sql.server.access import guards
 from penstock.sql.server.asked import Asked, InsertsAsked, bad_request, query_id_of, topics_to_delete

@@ -9,11 +9,11 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from penstock.sql import types
 from penstock.sql.engine.results import ResultColumn
 from penstock.sql.formats.json_writing import quote, value_writer
-from penstock.sql.times import format_date, format_time, format_timestamp
-from penstock.sql.types import Array, Map, SqlType, Struct
+from penstock.sql.language import types
+from penstock.sql.language.times import format_date, format_time, format_timestamp
+from penstock.sql.language.types import Array, Map, SqlType, Struct
 
 Writer = Callable[[Any], str]
 

@@ -10,11 +10,11 @@ from decimal import Decimal as Number
 from functools import partial
 from typing import Any, Final
 
-from penstock.sql import types
 from penstock.sql.evaluation.builtin import cardinality
 from penstock.sql.evaluation.numbers import fitted
 from penstock.sql.evaluation.order import largest, order_of, smallest
-from penstock.sql.types import Array, Decimal, SqlType
+from penstock.sql.language import types
+from penstock.sql.language.types import Array, Decimal, SqlType
 
 Types = Sequence[SqlType | None]
 Constants = Sequence[Any]

@@ -8,7 +8,7 @@ from typing import Any, Final
 from penstock.sql.evaluation.builtin.nulls import strict
 from penstock.sql.evaluation.order import largest, of_text, order_of, smallest
 from penstock.sql.evaluation.texts import formatter
-from penstock.sql.types import Array, SqlType
+from penstock.sql.language.types import Array, SqlType
 
 
 def _once(values: Iterable[Any]) -> list[Any]:

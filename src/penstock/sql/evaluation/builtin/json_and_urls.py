@@ -9,11 +9,11 @@ from functools import lru_cache
 from typing import Any, Final
 from urllib.parse import SplitResult, quote_plus, unquote, unquote_plus, urlsplit
 
-from penstock.sql import times, types
 from penstock.sql.catalog import Column
 from penstock.sql.evaluation.builtin.nulls import strict
 from penstock.sql.formats import value_serde
-from penstock.sql.types import SqlType
+from penstock.sql.language import times, types
+from penstock.sql.language.types import SqlType
 
 _TIMES: Final[dict[SqlType, Callable[[int], str]]] = {
     types.DATE: times.format_date,

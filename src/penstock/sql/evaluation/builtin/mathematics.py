@@ -9,11 +9,11 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal as Number
 from typing import Any, Final
 
-from penstock.sql import types
 from penstock.sql.evaluation.builtin.nulls import strict
 from penstock.sql.evaluation.numbers import wrapped_bigint, wrapped_integer
 from penstock.sql.evaluation.order import largest, smallest
-from penstock.sql.types import Decimal, SqlType
+from penstock.sql.language import types
+from penstock.sql.language.types import Decimal, SqlType
 
 _EARTH_RADIUS: Final = {"KM": 6371.0, "MILES": 3959.0}
 _WIDE: Final = decimal.Context(prec=100)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from penstock.sql.evaluation.builtin import arrays_and_maps, json_and_urls, mathematics, strings, temporal
-from penstock.sql.types import SqlType
+from penstock.sql.language.types import SqlType
 
 
 @dataclass(frozen=True)

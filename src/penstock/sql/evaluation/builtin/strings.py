@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
-from penstock.sql import types
 from penstock.sql.evaluation.builtin.nulls import strict
-from penstock.sql.types import SqlType
+from penstock.sql.language import types
+from penstock.sql.language.types import SqlType
 
 _JAVA_SPACE: Final = "".join(map(chr, range(33)))
 

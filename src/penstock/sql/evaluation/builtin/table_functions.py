@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any, Final
 
-from penstock.sql.types import SqlType
+from penstock.sql.language.types import SqlType
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,11 @@ from typing import Final, TypeVar
 
 from sqlglot import exp
 
-from penstock.sql.cursor import Cursor
-from penstock.sql.datatypes import node_of
-from penstock.sql.grammar.type_names import parse_type
-from penstock.sql.keywords import RESERVED, WINDOW_UNITS
-from penstock.sql.lexer import Kind, Token
+from penstock.sql.language.keywords import RESERVED, WINDOW_UNITS
+from penstock.sql.language.parsing.cursor import Cursor
+from penstock.sql.language.parsing.lexer import Kind, Token
+from penstock.sql.language.parsing.type_names import parse_type
+from penstock.sql.language.type_nodes import node_of
 
 _Node = TypeVar("_Node", bound=exp.Expr)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
-from penstock.sql.errors import SqlError, shortened
+from penstock.sql.language.errors import SqlError, shortened
 
 
 class Kind(Enum):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from penstock.sql.cursor import Cursor
-from penstock.sql.grammar.expressions import literal, parse_expression
-from penstock.sql.grammar.queries import duration_ms, parse_query
-from penstock.sql.grammar.type_names import parse_type
-from penstock.sql.lexer import Kind
-from penstock.sql.statements import (
+from penstock.sql.language.parsing.cursor import Cursor
+from penstock.sql.language.parsing.expressions import literal, parse_expression
+from penstock.sql.language.parsing.lexer import Kind
+from penstock.sql.language.parsing.queries import duration_ms, parse_query
+from penstock.sql.language.parsing.type_names import parse_type
+from penstock.sql.language.statements import (
     AlterSource,
     AssertSchema,
     AssertSource,
@@ -35,7 +35,7 @@ from penstock.sql.statements import (
     SourceKind,
     Statement,
 )
-from penstock.sql.types import SqlType
+from penstock.sql.language.types import SqlType
 
 
 def create(cursor: Cursor) -> Statement:

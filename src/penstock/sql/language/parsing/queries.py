@@ -6,15 +6,10 @@ from typing import Final
 
 from sqlglot import exp
 
-from penstock.sql.cursor import Cursor
-from penstock.sql.grammar.expressions import (
-    identifier,
-    parse_expression,
-    parse_value,
-    placed,
-)
-from penstock.sql.keywords import DURATION_DAYS_MAX, DURATION_MS_MAX, WINDOW_UNITS
-from penstock.sql.statements import (
+from penstock.sql.language.keywords import DURATION_DAYS_MAX, DURATION_MS_MAX, WINDOW_UNITS
+from penstock.sql.language.parsing.cursor import Cursor
+from penstock.sql.language.parsing.expressions import identifier, parse_expression, parse_value, placed
+from penstock.sql.language.statements import (
     Emit,
     JoinedRelation,
     JoinKind,

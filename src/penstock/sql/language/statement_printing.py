@@ -6,9 +6,9 @@ from functools import singledispatch
 
 from sqlglot import exp
 
-from penstock.sql import statements as s
-from penstock.sql.dialect import print_expression
-from penstock.sql.keywords import WINDOW_UNITS, quoted, string_literal
+from penstock.sql.language import statements as s
+from penstock.sql.language.expression_printing import print_expression
+from penstock.sql.language.keywords import WINDOW_UNITS, quoted, string_literal
 
 _UNITS = [unit for unit in WINDOW_UNITS if unit.endswith("S")]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from penstock.sql.cursor import Cursor
-from penstock.sql.grammar import definitions
-from penstock.sql.grammar.queries import parse_query
-from penstock.sql.lexer import Kind
-from penstock.sql.statements import (
+from penstock.sql.language.parsing import definitions
+from penstock.sql.language.parsing.cursor import Cursor
+from penstock.sql.language.parsing.lexer import Kind
+from penstock.sql.language.parsing.queries import parse_query
+from penstock.sql.language.statements import (
     AlterSystem,
     ControlQuery,
     Define,

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from datetime import date
 from typing import Final
 
-from penstock.sql import types
-from penstock.sql.types import SqlType
+from penstock.sql.language import types
+from penstock.sql.language.types import SqlType
 
 DAY_MS: Final = 86_400_000
 _EPOCH: Final = date(1970, 1, 1).toordinal()

@@ -13,11 +13,11 @@ from enum import Enum
 from sqlglot import exp
 
 from penstock.sql.catalog import Column, DataSource, Role
-from penstock.sql.dialect import print_expression
-from penstock.sql.keywords import quoted
-from penstock.sql.printing import duration, print_window
-from penstock.sql.statements import JoinKind, SourceKind, Window, Within
-from penstock.sql.types import SqlType
+from penstock.sql.language.expression_printing import print_expression
+from penstock.sql.language.keywords import quoted
+from penstock.sql.language.statement_printing import duration, print_window
+from penstock.sql.language.statements import JoinKind, SourceKind, Window, Within
+from penstock.sql.language.types import SqlType
 
 Schema = tuple[Column, ...]
 

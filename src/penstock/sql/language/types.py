@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from penstock.sql.errors import SqlError
-from penstock.sql.keywords import quoted
+from penstock.sql.language.errors import SqlError
+from penstock.sql.language.keywords import quoted
 
 
 class Base(Enum):

@@ -1,7 +1,7 @@
 """A sqlglot dialect that prints expressions in ksqlDB's syntax.
 
-It only prints; `penstock.sql.grammar` parses. Trees keep their parentheses (`exp.Paren`), so a printed
-expression parses to the same tree again.
+It only prints; `penstock.sql.language.parsing` parses. Trees keep their parentheses (`exp.Paren`), so a
+printed expression parses to the same tree again.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.generator import Generator as SqlGenerator
 
-from penstock.sql.datatypes import type_of
-from penstock.sql.keywords import quoted, string_literal
+from penstock.sql.language.keywords import quoted, string_literal
+from penstock.sql.language.type_nodes import type_of
 
 
 def _literal(generator: SqlGenerator, node: exp.Literal) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from penstock.sql import types
-from penstock.sql.cursor import Cursor
-from penstock.sql.errors import SqlError
-from penstock.sql.lexer import Kind
-from penstock.sql.types import Array, Map, Named, SqlType, Struct
+from penstock.sql.language import types
+from penstock.sql.language.errors import SqlError
+from penstock.sql.language.parsing.cursor import Cursor
+from penstock.sql.language.parsing.lexer import Kind
+from penstock.sql.language.types import Array, Map, Named, SqlType, Struct
 
 
 def parse_type(cursor: Cursor) -> SqlType:

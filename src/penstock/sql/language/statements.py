@@ -11,7 +11,7 @@ from enum import Enum
 
 from sqlglot import exp
 
-from penstock.sql.types import SqlType
+from penstock.sql.language.types import SqlType
 
 
 class SourceKind(Enum):

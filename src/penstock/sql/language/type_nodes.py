@@ -6,8 +6,8 @@ from typing import Final
 
 from sqlglot import exp
 
-from penstock.sql import types
-from penstock.sql.types import Array, Decimal, Map, Named, SqlType, Struct
+from penstock.sql.language import types
+from penstock.sql.language.types import Array, Decimal, Map, Named, SqlType, Struct
 
 _NODES: Final[dict[SqlType, exp.DType]] = {
     types.BOOLEAN: exp.DType.BOOLEAN,

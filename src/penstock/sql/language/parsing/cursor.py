@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, NoReturn
 
-from penstock.sql.errors import SqlError, listed, shortened
-from penstock.sql.keywords import RESERVED
-from penstock.sql.lexer import Kind, Token
+from penstock.sql.language.errors import SqlError, listed, shortened
+from penstock.sql.language.keywords import RESERVED
+from penstock.sql.language.parsing.lexer import Kind, Token
 
 NESTING_MAX: Final = 40
 """Limits how deep expressions may nest: above what people write, and far below Python's recursion limit."""

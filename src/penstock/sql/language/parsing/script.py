@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, MutableMapping
 from dataclasses import dataclass
 
-from penstock.sql.cursor import Cursor
-from penstock.sql.errors import Place, SqlError
-from penstock.sql.grammar.commands import parse_statement
-from penstock.sql.lexer import Kind, Token, substituted, tokens_of
-from penstock.sql.statements import Define, Statement, Undefine
+from penstock.sql.language.errors import Place, SqlError
+from penstock.sql.language.parsing.commands import parse_statement
+from penstock.sql.language.parsing.cursor import Cursor
+from penstock.sql.language.parsing.lexer import Kind, Token, substituted, tokens_of
+from penstock.sql.language.statements import Define, Statement, Undefine
 
 
 @dataclass(frozen=True)
