@@ -11,16 +11,17 @@ from pathlib import Path
 from typing import Any
 
 from penstock.sql.catalog import DataSource
-from penstock.sql.engine.applying import Applier, Written
-from penstock.sql.engine.config import EngineConfig
-from penstock.sql.engine.errors import EngineError
-from penstock.sql.engine.preparation import prepare
-from penstock.sql.engine.properties import checked_override
-from penstock.sql.engine.queries import PersistentQuery
-from penstock.sql.engine.registries import required_registry
-from penstock.sql.engine.requests import Step, steps_of
-from penstock.sql.engine.state import State
-from penstock.sql.engine.topics import TopicShape
+from penstock.sql.engine.changing.applying import Applier, Written
+from penstock.sql.engine.changing.preparation import prepare
+from penstock.sql.engine.ground.cluster_topics import TopicShape
+from penstock.sql.engine.ground.config import EngineConfig
+from penstock.sql.engine.ground.errors import EngineError
+from penstock.sql.engine.ground.persistent_queries import PersistentQuery
+from penstock.sql.engine.ground.properties import checked_override
+from penstock.sql.engine.ground.query_settings import values_of
+from penstock.sql.engine.ground.registry_clients import required_registry
+from penstock.sql.engine.ground.requests import Step, steps_of
+from penstock.sql.engine.ground.state import State
 from penstock.sql.formats import register_schemas
 from penstock.sql.formats.registry_schemas import REGISTRY_FORMATS
 from small_registry import SmallRegistry
@@ -71,7 +72,8 @@ class Service:
         self._case = case
         self._registry = registry
         self.registry_url = None if registry is None else registry.url
-        self._applier = Applier(EngineConfig("nowhere:9092", registry_url=self.registry_url))
+        self._config = EngineConfig("nowhere:9092", registry_url=self.registry_url)
+        self._applier = Applier(self._config)
         self._overrides = _overrides(case)
         self._topics: dict[str, TopicShape] = {}
         self._described: dict[str, Mapping[str, Any]] = {}
@@ -104,7 +106,7 @@ class Service:
             self._run(step)
 
     def _run(self, step: Step) -> None:
-        values = self._applier.values(self.state, step.overrides)
+        values = values_of(self._config, self.state, step.overrides)
         prepared = prepare(step, self.state, values, self)
         written = Written(prepared.statement, step.script, step.start)
         applied = self._applier.apply(self.state, prepared.command, self._commands, written)

@@ -25,7 +25,7 @@ from penstock.registry.client.registry import RegistryClient
 from penstock.registry.formats import parse as parse_schema
 from penstock.sql.analysis import analyze
 from penstock.sql.catalog import Catalog, Column, Role
-from penstock.sql.engine.inserted_records import record_of
+from penstock.sql.engine.changing.inserted_records import record_of
 from penstock.sql.formats import (
     FormatError,
     Side,

@@ -163,7 +163,7 @@ def server(
 
 def build_host(config: EngineConfig, checkpoint: Path, master: str, log: Path | None) -> QueryHost:
     """Start the host that runs the queries. The caller reports its errors."""
-    from penstock.sql.engine.spark_host import SparkHost
+    from penstock.sql.engine.running.spark_host import SparkHost
 
     if log is None and sys.stderr.isatty():
         # The startup output of Spark and its workers is of no use to the user.

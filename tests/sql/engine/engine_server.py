@@ -15,9 +15,9 @@ from penstock.client.cluster import Cluster as Client
 from penstock.client.config import ClientConfig
 from penstock.client.topics import delete_topics
 from penstock.sql.engine import Engine, EngineConfig, EngineError
-from penstock.sql.engine.entities import CommandStatusEntity, Entity, to_json
-from penstock.sql.engine.results import Row
-from penstock.sql.engine.topics import Topics
+from penstock.sql.engine.ground.cluster_topics import Topics
+from penstock.sql.engine.ground.entities import CommandStatusEntity, Entity, to_json
+from penstock.sql.engine.reading.results import Row
 
 T = TypeVar("T")
 

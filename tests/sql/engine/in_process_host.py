@@ -17,9 +17,10 @@ from penstock.client.producer import Producer, ProducerConfig
 from penstock.client.topics import NewTopic, create_topics, delete_topics
 from penstock.protocol.murmur2 import partition_for_key
 from penstock.protocol.records import Record, decode_batches, encode_batch
-from penstock.sql.engine.hosting import QueryActivity, QueryFailure, QueryState, QueryStatus
-from penstock.sql.engine.local_tasks import LocalTasks
-from penstock.sql.engine.reading import counts_of, topics_read
+from penstock.sql.engine.ground.cluster_topics import topics_read
+from penstock.sql.engine.reading.local_tasks import LocalTasks
+from penstock.sql.engine.reading.topic_reader import counts_of
+from penstock.sql.engine.running.host import QueryActivity, QueryFailure, QueryState, QueryStatus
 from penstock.topology.context import Input
 from penstock.topology.graph import Topology
 from penstock.topology.records import Output

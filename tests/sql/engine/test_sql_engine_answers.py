@@ -16,9 +16,9 @@ from penstock.cli.sql_shell.entities import print_entities
 from penstock.cli.sql_shell.printing import Output, Printer
 from penstock.cli.sql_shell.script import statements_of
 from penstock.sql.engine import EngineError
-from penstock.sql.engine import entities as e
-from penstock.sql.engine.requests import steps_of
-from penstock.sql.engine.results import QueryResult, Tombstone
+from penstock.sql.engine.ground import entities as e
+from penstock.sql.engine.ground.requests import steps_of
+from penstock.sql.engine.reading.results import QueryResult, Tombstone
 from penstock.testing import Cluster
 from small_registry import SmallRegistry
 

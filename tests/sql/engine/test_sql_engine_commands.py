@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from penstock.sql.analysis import analyze
 from penstock.sql.catalog import Catalog, Column, Role
-from penstock.sql.engine.applying import columns_of, columns_text
-from penstock.sql.engine.commands import BadCommand, Command, command_id_of
-from penstock.sql.engine.queries import is_upgrade
+from penstock.sql.engine.changing.applying import columns_of, columns_text
+from penstock.sql.engine.changing.commands import BadCommand, Command, command_id_of
+from penstock.sql.engine.ground.persistent_queries import is_upgrade
 from penstock.sql.language import types
 from penstock.sql.language.parsing.script import parse, parse_script
 from penstock.sql.language.types import Array, Map, SqlType, Struct

@@ -12,8 +12,8 @@ from engine_server import Server, eventually
 from test_sql_engine_push import taken
 
 from penstock.sql.engine import EngineError
-from penstock.sql.engine.feeds import Feed, Feeds
-from penstock.sql.engine.reading import Reader
+from penstock.sql.engine.reading.feeds import Feed, Feeds
+from penstock.sql.engine.reading.topic_reader import Reader
 
 S = "CREATE STREAM s (id INT KEY, v STRING) WITH (kafka_topic='s', partitions=2, format='json');"
 FOLLOW = "SELECT * FROM s EMIT CHANGES;"
@@ -92,8 +92,8 @@ def test_readers_of_a_topic_share_what_follows_it(server: Server) -> None:
 
 def test_who_is_behind_reads_the_log_again(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither rows nor records are buffered for a slow reader."""
-    monkeypatch.setattr("penstock.sql.engine.results.QUEUED_ROWS_MAX", 10)
-    monkeypatch.setattr("penstock.sql.engine.feeds.KEPT_BYTES", 5_000)
+    monkeypatch.setattr("penstock.sql.engine.reading.results.QUEUED_ROWS_MAX", 10)
+    monkeypatch.setattr("penstock.sql.engine.reading.feeds.KEPT_BYTES", 5_000)
     server.run(S)
     slow, fast = server.engine.query(FOLLOW), server.engine.query(FOLLOW)
     wanted = [str(number) for number in range(300)]
@@ -112,7 +112,7 @@ def test_who_is_behind_reads_the_log_again(server: Server, monkeypatch: pytest.M
 def test_what_is_read_ends_with_the_server(
     server: Server, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
-    monkeypatch.setattr("penstock.sql.engine.results.QUEUED_ROWS_MAX", 1)
+    monkeypatch.setattr("penstock.sql.engine.reading.results.QUEUED_ROWS_MAX", 1)
     server.run(S)
     write(server, *map(str, range(200)))
     result = server.engine.query(text)
@@ -125,8 +125,8 @@ def test_what_is_read_ends_with_the_server(
 def test_a_slow_reader_whose_records_are_deleted_is_told(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.sql.engine.results.QUEUED_ROWS_MAX", 10)
-    monkeypatch.setattr("penstock.sql.engine.feeds.KEPT_BYTES", 1)
+    monkeypatch.setattr("penstock.sql.engine.reading.results.QUEUED_ROWS_MAX", 10)
+    monkeypatch.setattr("penstock.sql.engine.reading.feeds.KEPT_BYTES", 1)
     server.run(S)
     slow, fast = server.engine.query(FOLLOW), server.engine.query(FOLLOW)
     for start in range(0, 300, 50):

@@ -8,9 +8,9 @@ import pytest
 from engine_server import Server
 
 from penstock.sql.engine import EngineError, ErrorCode
-from penstock.sql.engine.limits import PullLimits
-from penstock.sql.engine.properties import Values
-from penstock.sql.engine.requests import steps_of
+from penstock.sql.engine.ground.properties import Values
+from penstock.sql.engine.ground.requests import steps_of
+from penstock.sql.engine.reading.pull_limits import PullLimits
 
 S = "CREATE STREAM s (id INT KEY, v STRING) WITH (kafka_topic='s', partitions=1, format='json');"
 

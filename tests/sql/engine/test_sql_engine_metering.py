@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from penstock.sql.engine.hosting import QueryActivity
-from penstock.sql.engine.metering import Meter
+from penstock.sql.engine.running.host import QueryActivity
+from penstock.sql.engine.running.topic_statistics import Meter
 
 START_MS = 1_700_000_000_000
 

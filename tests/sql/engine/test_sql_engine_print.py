@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 from engine_server import Server, eventually
 
 from penstock.sql.engine import EngineError
-from penstock.sql.engine.printing import Guess
+from penstock.sql.engine.reading.topic_printing import Guess
 from registry_node import started
 
 

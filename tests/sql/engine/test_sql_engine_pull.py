@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from penstock.sql.analysis import analyze
 from penstock.sql.engine import EngineError, ErrorCode
-from penstock.sql.engine.pull import PullQuery
+from penstock.sql.engine.reading.pull_query import PullQuery
 from penstock.sql.language.parsing.script import parse
 from penstock.testing import Cluster
 from penstock.views.replica import Replica
@@ -103,7 +103,7 @@ def test_keys_of_several_columns(server: Server) -> None:
 def test_lists_for_several_columns_are_not_multiplied_without_bounds(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.sql.engine.pull.KEYS_MAX", 100)
+    monkeypatch.setattr("penstock.sql.engine.reading.pull_query.KEYS_MAX", 100)
     groups, numbers = ", ".join(f"'g{n}'" for n in range(1, 50)), ", ".join(map(str, range(1, 50)))
     asked = f"SELECT * FROM pairs WHERE g IN ({groups}) AND odd IN ({numbers})"
     assert sorted(server.rows(f"{asked};")) == [("g1", 1, 5), ("g3", 1, 5)]
@@ -252,7 +252,7 @@ def test_a_lookup_is_not_analysed_twice(
         server.rows(f"DEFINE x = 'y'; {text}") for text in texts
     ]  # a text with several statements is not cached
     server.rows(like)
-    monkeypatch.setattr("penstock.sql.engine.selecting.analyze", None)
+    monkeypatch.setattr("penstock.sql.engine.reading.selector.analyze", None)
     assert [server.rows(text) for text in texts] == wanted
 
 

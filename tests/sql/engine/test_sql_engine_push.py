@@ -11,8 +11,8 @@ import pytest
 from engine_server import Server, eventually
 
 from penstock.sql.engine import EngineConfig, EngineError, ErrorCode
-from penstock.sql.engine.local_tasks import LocalTasks
-from penstock.sql.engine.results import QueryResult, Row, Tombstone
+from penstock.sql.engine.reading.local_tasks import LocalTasks
+from penstock.sql.engine.reading.results import QueryResult, Row, Tombstone
 
 S = "CREATE STREAM s (id INT KEY, v STRING) WITH (kafka_topic='s', partitions=2, format='json');"
 T = "CREATE TABLE t (id INT PRIMARY KEY, w STRING) WITH (kafka_topic='t', partitions=2, format='json');"
@@ -183,7 +183,7 @@ def test_readers_end_with_the_server(server: Server) -> None:
 
 
 def test_a_reader_that_is_behind_loses_nothing(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.sql.engine.results.QUEUED_ROWS_MAX", 3)
+    monkeypatch.setattr("penstock.sql.engine.reading.results.QUEUED_ROWS_MAX", 3)
     server.run(S)
     result = server.engine.query("SELECT id FROM s EMIT CHANGES;")
     for n in range(30):

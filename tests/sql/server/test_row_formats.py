@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from penstock.sql.engine.errors import EngineError, ErrorCode
-from penstock.sql.engine.results import QueryResult, QueuedRows, ResultColumn, Tombstone
+from penstock.sql.engine.ground.errors import EngineError, ErrorCode
+from penstock.sql.engine.reading.results import QueryResult, QueuedRows, ResultColumn, Tombstone
 from penstock.sql.language import types
 from penstock.sql.server import media
 from penstock.sql.server.reading import RowReading

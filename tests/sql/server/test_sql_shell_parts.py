@@ -22,7 +22,7 @@ from penstock.cli.sql_shell.rest import Refused, Rest, Unreachable
 from penstock.cli.sql_shell.rows import RowTable, columns_of
 from penstock.cli.sql_shell.script import is_complete, statements_of
 from penstock.cli.sql_shell.session import Session
-from penstock.sql.engine import entities as e
+from penstock.sql.engine.ground import entities as e
 
 # Scripts
 

@@ -20,13 +20,14 @@ from penstock.client.errors import ClientError
 from penstock.client.settings import ConfigError
 from penstock.registry.client.errors import RegistryRefused
 from penstock.sql.analysis import analyze
-from penstock.sql.engine.applying import Written
-from penstock.sql.engine.assertions import assert_schema, assert_topic
-from penstock.sql.engine.commands import Command, command_id_of
-from penstock.sql.engine.config import EngineConfig
-from penstock.sql.engine.describing import function_description, plan_description
-from penstock.sql.engine.distribution import CHANGING, Distributor
-from penstock.sql.engine.entities import (
+from penstock.sql.engine.changing.applying import Written
+from penstock.sql.engine.changing.commands import Command, command_id_of
+from penstock.sql.engine.changing.distribution import CHANGING, Distributor
+from penstock.sql.engine.changing.inserter import Inserter
+from penstock.sql.engine.changing.termination import terminate
+from penstock.sql.engine.ground.cluster_topics import PlannedTopics, Topics
+from penstock.sql.engine.ground.config import EngineConfig
+from penstock.sql.engine.ground.entities import (
     CommandStatus,
     Entity,
     HealthCheck,
@@ -37,22 +38,22 @@ from penstock.sql.engine.entities import (
     ServerInfo,
     TerminateQueryEntity,
 )
-from penstock.sql.engine.errors import EngineError, ErrorCode
-from penstock.sql.engine.host_status import host_status
-from penstock.sql.engine.hosting import QueryHost
-from penstock.sql.engine.inserts import Inserter
-from penstock.sql.engine.listing import Lister
-from penstock.sql.engine.processing_log import log_stream, make_log_topic
-from penstock.sql.engine.properties import Values, checked_override, require_mutable
-from penstock.sql.engine.queries import names_of_sources
-from penstock.sql.engine.registries import required_registry
-from penstock.sql.engine.requests import STATEMENTS_MAX, Step, steps_of
-from penstock.sql.engine.results import QueryResult, QueuedRows
-from penstock.sql.engine.running import Runner
-from penstock.sql.engine.selecting import Selector
-from penstock.sql.engine.state import State
-from penstock.sql.engine.termination import terminate
-from penstock.sql.engine.topics import PlannedTopics, Topics
+from penstock.sql.engine.ground.errors import EngineError, ErrorCode
+from penstock.sql.engine.ground.persistent_queries import names_of_sources
+from penstock.sql.engine.ground.properties import Values, checked_override, require_mutable
+from penstock.sql.engine.ground.query_settings import values_of
+from penstock.sql.engine.ground.registry_clients import required_registry
+from penstock.sql.engine.ground.requests import STATEMENTS_MAX, Step, steps_of
+from penstock.sql.engine.ground.service_topics import log_stream, make_log_topic
+from penstock.sql.engine.ground.state import State
+from penstock.sql.engine.reading.results import QueryResult, QueuedRows
+from penstock.sql.engine.reading.selector import Selector
+from penstock.sql.engine.running.host import QueryHost
+from penstock.sql.engine.running.runner import Runner
+from penstock.sql.engine.showing.assertions import assert_schema, assert_topic
+from penstock.sql.engine.showing.descriptions import function_description, plan_description
+from penstock.sql.engine.showing.lister import Lister
+from penstock.sql.engine.showing.store_lags import host_status
 from penstock.sql.evaluation import UserFunctionError
 from penstock.sql.formats import FormatError
 from penstock.sql.language import statements as s
@@ -83,7 +84,7 @@ class Engine:
         self._topics = Topics(config.client)
         self._runner = Runner(config, host)
         self._distributor = Distributor(config, self._topics, self._runner)
-        self._selector = Selector(config, self._distributor.applier, self._runner)
+        self._selector = Selector(config, self._runner)
         self._inserter = Inserter(config.client)
         self._is_started = False
         self._closing = threading.Event()
@@ -240,7 +241,7 @@ class Engine:
         return self._distributor.state
 
     def _values(self, step: Step) -> Values:
-        return self._distributor.applier.values(self.state, step.overrides)
+        return values_of(self.config, self.state, step.overrides)
 
     def _lister(self, step: Step) -> Lister:
         push = self._selector.running()

@@ -10,8 +10,8 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
 
 from penstock.client.settings import ConfigError
-from penstock.sql.engine.errors import EngineError, ErrorCode
-from penstock.sql.engine.properties import USERS_FILE, Values
+from penstock.sql.engine.ground.errors import EngineError, ErrorCode
+from penstock.sql.engine.ground.properties import USERS_FILE, Values
 from penstock.sql.server import media
 from penstock.web.answers import answer_json
 from penstock.web.authentication import BasicAuthentication, Users

@@ -17,8 +17,8 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from penstock.sql.engine import Engine, EngineError, ErrorCode
-from penstock.sql.engine.entities import to_json
-from penstock.sql.engine.results import QueryResult
+from penstock.sql.engine.ground.entities import to_json
+from penstock.sql.engine.reading.results import QueryResult
 from penstock.sql.language.errors import SqlError
 from penstock.sql.language.parsing.lexer import tokens_of
 from penstock.sql.server import media

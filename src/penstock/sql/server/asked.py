@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-from penstock.sql.engine.errors import EngineError, ErrorCode
+from penstock.sql.engine.ground.errors import EngineError, ErrorCode
 
 
 def bad_request(message: str) -> EngineError:

@@ -17,7 +17,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from penstock.sql.engine.errors import EngineError, ErrorCode
+from penstock.sql.engine.ground.errors import EngineError, ErrorCode
 from penstock.sql.server import media
 from penstock.sql.server.asked import json_object
 

@@ -6,8 +6,8 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from penstock.sql.engine.errors import EngineError, ErrorCode
-from penstock.sql.engine.results import QueryResult, QueuedRows
+from penstock.sql.engine.ground.errors import EngineError, ErrorCode
+from penstock.sql.engine.reading.results import QueryResult, QueuedRows
 from penstock.sql.server.row_formats import RowFormat
 
 log = logging.getLogger(__name__)

@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 from typing import Final, Protocol
 
-from penstock.sql.engine.errors import EngineError
-from penstock.sql.engine.results import QueryResult, Row, Tombstone
+from penstock.sql.engine.ground.errors import EngineError
+from penstock.sql.engine.reading.results import QueryResult, Row, Tombstone
 from penstock.sql.server import media
 from penstock.sql.server.row_json import metadata, row_writer, schema_text
 

@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from penstock.sql.engine.results import ResultColumn
+from penstock.sql.engine.reading.results import ResultColumn
 from penstock.sql.formats.json_writing import quote, value_writer
 from penstock.sql.language import types
 from penstock.sql.language.times import format_date, format_time, format_timestamp

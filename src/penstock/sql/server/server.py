@@ -13,7 +13,7 @@ from typing import Final
 
 from penstock.client.settings import ConfigError
 from penstock.sql.engine import Engine
-from penstock.sql.engine.properties import IDLE_TIMEOUT_S
+from penstock.sql.engine.ground.properties import IDLE_TIMEOUT_S
 from penstock.sql.server.application import application
 from penstock.sql.server.streaming import Streams
 from penstock.web.server import WebServer, listen
