@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 from engine_server import Server, new_topics
 
 from penstock.testing import Cluster
-
-sys.path.append(str(Path(__file__).parents[1]))  # where the cases are read
 
 
 @pytest.fixture

@@ -122,7 +122,7 @@ def test_another_process_gives_the_same() -> None:
         "s || ns",
     ]
     function, row = _row_function(*texts), row_of(Q="1.5")
-    source = str(Path(__file__).parents[2] / "src")
+    source = str(Path(__file__).parents[3] / "src")
     done = subprocess.run(
         [sys.executable, "-c", _OTHER],
         input=pickle.dumps((function, row)),

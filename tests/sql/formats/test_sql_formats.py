@@ -25,7 +25,7 @@ from penstock.topology.errors import SerdeError
 from penstock.topology.serdes import Window, Windowed
 from small_registry import SmallRegistry
 
-CASES = Path(__file__).parent / "cases" / "formats"
+CASES = Path(__file__).parents[1] / "cases" / "formats"
 LINE = re.compile(r"(key|value) (reads|writes|refuses) (.*?) ?-> (.*)")
 
 
