@@ -14,7 +14,7 @@ from record_cases import json_text
 from penstock.registry.client.config import URL
 from penstock.sql.catalog import Column, DataSource, Role
 from penstock.sql.formats import format_settings, key_serde, value_serde
-from penstock.sql.formats.json_values import coercion
+from penstock.sql.formats.json.values import coercion
 from penstock.sql.language import types
 from penstock.sql.language.types import SqlType
 from penstock.topology.serdes import Window, Windowed

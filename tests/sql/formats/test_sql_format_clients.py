@@ -34,7 +34,7 @@ from penstock.sql.formats import (
     registered_columns,
     value_serde,
 )
-from penstock.sql.formats.protobuf import descriptor_of
+from penstock.sql.formats.protobuf.rows import descriptor_of
 from penstock.sql.language import types
 from penstock.sql.language.errors import SqlError
 from penstock.sql.language.parsing.script import parse

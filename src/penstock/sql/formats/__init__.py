@@ -1,6 +1,8 @@
 """Serialization of rows to the bytes of records and back, in ksqlDB's formats.
 
 Formats, their schemas and the inference of columns from schemas belong here; expressions and queries don't.
+This folder holds what all formats need, the small formats, and `serdes`, which chooses a format. Larger
+formats have rooms of their own, and `registry` connects those that use a schema registry to it.
 
 >>> from penstock.sql import types
 >>> from penstock.sql.catalog import Column
@@ -15,7 +17,7 @@ from __future__ import annotations
 
 from penstock.sql.formats.errors import FormatError
 from penstock.sql.formats.headers import headers_reader
-from penstock.sql.formats.registration import (
+from penstock.sql.formats.registry.registration import (
     format_settings,
     register_schemas,
     registered_columns,

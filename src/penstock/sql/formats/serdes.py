@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from penstock.sql.catalog import Column, WindowedKey
-from penstock.sql.formats import delimited, json_reading, json_writing, kafka
+from penstock.sql.formats import delimited, kafka
 from penstock.sql.formats.errors import FormatError
+from penstock.sql.formats.json import reading as json_reading
+from penstock.sql.formats.json import writing as json_writing
 from penstock.sql.formats.kafka import Pair
-from penstock.sql.formats.registered import kinds, registered_pair
+from penstock.sql.formats.registry.registered import kinds, registered_pair
 from penstock.sql.formats.settings import Side, SideFormat, side_format
 from penstock.topology.serdes import Serde, session_windowed, time_windowed
 
@@ -100,7 +102,8 @@ def _registered(chosen: SideFormat) -> Pair:
 
 
 def _protobuf_alone(chosen: SideFormat) -> Pair:
-    from penstock.sql.formats import protobuf  # imported late because its library loads slowly
+    # imported late because its library loads slowly
+    from penstock.sql.formats.protobuf import rows as protobuf
 
     return protobuf.without_registry(chosen)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from penstock.sql.engine.reading.results import ResultColumn
-from penstock.sql.formats.json_writing import quote, value_writer
+from penstock.sql.formats.json.writing import quote, value_writer
 from penstock.sql.language import types
 from penstock.sql.language.times import format_date, format_time, format_timestamp
 from penstock.sql.language.types import Array, Map, SqlType, Struct

@@ -16,8 +16,8 @@ from penstock.sql.analysis.inserts import Row
 from penstock.sql.catalog import DataSource, Role
 from penstock.sql.evaluation import compile_value
 from penstock.sql.formats.errors import FormatError
-from penstock.sql.formats.json_values import coercion
-from penstock.sql.formats.registration import format_settings, type_of_schema
+from penstock.sql.formats.json.values import coercion
+from penstock.sql.formats.registry.registration import format_settings, type_of_schema
 from penstock.sql.formats.registry_schemas import REGISTRY_FORMATS
 from penstock.sql.formats.serdes import key_serde, value_serde
 from penstock.sql.formats.settings import Side, registry_of, side_format

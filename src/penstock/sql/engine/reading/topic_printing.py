@@ -14,8 +14,8 @@ from penstock.registry.client.registry import shared_registry
 from penstock.sql.engine.reading.feeds import Chunk
 from penstock.sql.engine.reading.results import QueryClosed, QueuedRows
 from penstock.sql.formats import FormatError, Side, registered_columns, value_serde
-from penstock.sql.formats.json_writing import single_writer
-from penstock.sql.formats.registered import PREFIX_BYTES
+from penstock.sql.formats.json.writing import single_writer
+from penstock.sql.formats.registry.registered import PREFIX_BYTES
 from penstock.sql.formats.registry_schemas import REGISTRY_FORMATS
 from penstock.sql.language import statements as s
 from penstock.topology.context import Input

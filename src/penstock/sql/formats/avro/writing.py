@@ -8,7 +8,8 @@ from decimal import Decimal
 from typing import Any, Final
 
 from penstock.registry.formats.avro.types import ABSENT, Field, Type
-from penstock.sql.formats import avro_bytes, numbers
+from penstock.sql.formats import numbers
+from penstock.sql.formats.avro import binary
 from penstock.sql.formats.errors import FormatError, mismatch
 from penstock.sql.formats.settings import Fields
 from penstock.sql.language import types
@@ -81,7 +82,7 @@ def _union(reader: Type, type_: SqlType) -> Write:
     null: bytes | None = None
     for index, branch in enumerate(reader.items):
         if branch.kind == "null":
-            null = avro_bytes.long_bytes(index)
+            null = binary.long_bytes(index)
     for index, branch in enumerate(reader.items):
         if branch.kind == "null":
             continue
@@ -91,7 +92,7 @@ def _union(reader: Type, type_: SqlType) -> Write:
             if len(reader.items) <= 2:
                 raise
             continue
-        begin = avro_bytes.long_bytes(index)
+        begin = binary.long_bytes(index)
 
         def write_either(value: Any, write: Write = write, begin: bytes = begin) -> bytes:
             if value is None and null is not None:
@@ -125,26 +126,26 @@ def _not_null(reader: Type, type_: SqlType) -> Write:
 def _block(entries: list[bytes]) -> bytes:
     if not entries:
         return b"\0"
-    return b"".join((avro_bytes.long_bytes(len(entries)), *entries, b"\0"))
+    return b"".join((binary.long_bytes(len(entries)), *entries, b"\0"))
 
 
 def _text(value: Any) -> bytes:
     if not isinstance(value, str):
         raise mismatch(value, types.STRING)
-    return avro_bytes.sized(value.encode())
+    return binary.sized(value.encode())
 
 
 def _bytes(value: Any) -> bytes:
     if not isinstance(value, bytes):
         raise mismatch(value, types.BYTES)
-    return avro_bytes.sized(value)
+    return binary.sized(value)
 
 
 def _whole(span: range, expected: SqlType) -> Write:
     def write(value: Any) -> bytes:
         if not isinstance(value, int) or value not in span:
             raise mismatch(value, expected)
-        return avro_bytes.long_bytes(value)
+        return binary.long_bytes(value)
 
     return write
 
@@ -153,8 +154,8 @@ _SIMPLE: Final[dict[str, Write]] = {
     "boolean": lambda value: b"\1" if value else b"\0",
     "int": _whole(_INT, types.INTEGER),
     "long": _whole(_LONG, types.BIGINT),
-    "float": avro_bytes.float_bytes,
-    "double": avro_bytes.double_bytes,
+    "float": binary.float_bytes,
+    "double": binary.double_bytes,
     "string": _text,
     "bytes": _bytes,
 }
@@ -175,7 +176,7 @@ def _decimal(reader: Type, type_: types.Decimal) -> Write:
             return unscaled.to_bytes(size, "big", signed=True)
         # As in Java's BigInteger, there are enough bytes for a sign bit.
         bits = (unscaled if unscaled >= 0 else ~unscaled).bit_length()
-        return avro_bytes.sized(unscaled.to_bytes(bits // 8 + 1, "big", signed=True))
+        return binary.sized(unscaled.to_bytes(bits // 8 + 1, "big", signed=True))
 
     return write
 
@@ -216,16 +217,16 @@ def _default(field: Field) -> Write:
 
 def _default_bytes(of: Type, value: Any, name: str) -> bytes:
     if of.kind == "union":
-        return avro_bytes.long_bytes(0) + _default_bytes(of.items[0], value, name)
+        return binary.long_bytes(0) + _default_bytes(of.items[0], value, name)
     match of.kind:
         case "null":
             return b""
         case "bytes":
-            return avro_bytes.sized(value.encode("latin-1"))
+            return binary.sized(value.encode("latin-1"))
         case "fixed":
             return bytes(value.encode("latin-1"))
         case "enum":
-            return avro_bytes.long_bytes(of.symbols.index(value))
+            return binary.long_bytes(of.symbols.index(value))
         case "array":
             return _block([_default_bytes(of.items[0], each, name) for each in value])
         case "map":

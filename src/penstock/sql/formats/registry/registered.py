@@ -90,14 +90,12 @@ def _writing(chosen: SideFormat, kind: Kind) -> tuple[bytes, Writer]:
 
 def kinds() -> Mapping[str, Kind]:
     """The functions of each format. The modules are imported only if a registry is used."""
-    from penstock.sql.formats import (
-        avro_reading,
-        avro_schema,
-        avro_writing,
-        json_registered,
-        protobuf,
-        protobuf_schema,
-    )
+    from penstock.sql.formats.avro import reading as avro_reading
+    from penstock.sql.formats.avro import schema as avro_schema
+    from penstock.sql.formats.avro import writing as avro_writing
+    from penstock.sql.formats.json import registered as json_registered
+    from penstock.sql.formats.protobuf import rows as protobuf
+    from penstock.sql.formats.protobuf import schema as protobuf_schema
 
     return {
         "AVRO": Kind(

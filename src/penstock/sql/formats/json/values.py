@@ -16,7 +16,7 @@ from typing import Any, Final, NoReturn
 
 from penstock.sql.formats import numbers
 from penstock.sql.formats.errors import FormatError, mismatch, shown
-from penstock.sql.formats.json_writing import text_of_tree
+from penstock.sql.formats.json.writing import text_of_tree
 from penstock.sql.language import types
 from penstock.sql.language.types import Array, Map, SqlType, Struct
 

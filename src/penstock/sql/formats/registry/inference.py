@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Final
 
 from penstock.registry.formats.avro.types import Type
-from penstock.sql.formats.avro_reading import is_map
+from penstock.sql.formats.avro.reading import is_map
 from penstock.sql.formats.errors import FormatError
 from penstock.sql.language import types
 from penstock.sql.language.errors import SqlError

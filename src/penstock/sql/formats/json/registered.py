@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from penstock.sql.formats import json_reading, json_writing
+from penstock.sql.formats.json import reading as json_reading
+from penstock.sql.formats.json import writing as json_writing
 from penstock.sql.formats.registry_schemas import Reader, Writer
 from penstock.sql.formats.settings import SideFormat
 from penstock.sql.language import types

@@ -10,9 +10,9 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 from penstock.registry.formats.protobuf.meta import field_parameters
 from penstock.registry.formats.protobuf.schema import ProtobufSchema
-from penstock.sql.formats.inference import NameOf, Unsupported, struct_of
-from penstock.sql.formats.protobuf import WRAPPERS, choice_name, choice_of, is_map
-from penstock.sql.formats.protobuf_schema import DATE, DECIMAL, TIME, TIMESTAMP
+from penstock.sql.formats.protobuf.rows import WRAPPERS, choice_name, choice_of, is_map
+from penstock.sql.formats.protobuf.schema import DATE, DECIMAL, TIME, TIMESTAMP
+from penstock.sql.formats.registry.inference import NameOf, Unsupported, struct_of
 from penstock.sql.language import types
 from penstock.sql.language.types import Array, Map, SqlType, Struct
 

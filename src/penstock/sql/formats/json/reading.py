@@ -18,7 +18,7 @@ import msgspec
 
 from penstock.sql.formats import numbers
 from penstock.sql.formats.errors import FormatError
-from penstock.sql.formats.json_values import coercion, object_coercion, parse
+from penstock.sql.formats.json.values import coercion, object_coercion, parse
 from penstock.sql.language import types
 from penstock.sql.language.types import Array, Map, SqlType, Struct
 

@@ -12,8 +12,9 @@ from decimal import Decimal
 from typing import Any, Final
 
 from penstock.registry.formats.avro.types import Type
-from penstock.sql.formats import avro_bytes, numbers
-from penstock.sql.formats.avro_bytes import Read
+from penstock.sql.formats import numbers
+from penstock.sql.formats.avro import binary
+from penstock.sql.formats.avro.binary import Read
 from penstock.sql.formats.errors import FormatError
 from penstock.sql.formats.settings import Fields
 from penstock.sql.language import types
@@ -22,14 +23,14 @@ from penstock.sql.language.types import Array, Map, SqlType, Struct
 EMPTY_ELEMENTS_MAX: Final = 1_000_000
 """Limits array elements that are encoded in no bytes, as a huge array of them costs its writer nothing."""
 _READS: Final[dict[str, Read]] = {
-    "null": avro_bytes.read_nothing,
-    "boolean": avro_bytes.read_boolean,
-    "int": avro_bytes.read_long,
-    "long": avro_bytes.read_long,
-    "float": avro_bytes.read_float,
-    "double": avro_bytes.read_double,
-    "bytes": avro_bytes.read_bytes,
-    "string": avro_bytes.read_text,
+    "null": binary.read_nothing,
+    "boolean": binary.read_boolean,
+    "int": binary.read_long,
+    "long": binary.read_long,
+    "float": binary.read_float,
+    "double": binary.read_double,
+    "bytes": binary.read_bytes,
+    "string": binary.read_text,
 }
 _TAKEN: Final[dict[SqlType, tuple[str, ...]]] = {
     types.BOOLEAN: ("boolean",),
@@ -85,7 +86,7 @@ def reader(writer: Type, type_: SqlType) -> Read:
             inner = reader(writer.items[0], element)
             return _blocks(_no_key(_at("[]", inner)), lambda entries: [value for _, value in entries])
         case Map(key, value) if writer.kind == "map":
-            entry = _pair(avro_bytes.read_text, _at("{}", reader(writer.items[0], value)))
+            entry = _pair(binary.read_text, _at("{}", reader(writer.items[0], value)))
             return _blocks(entry, dict)
         case Map(key, value) if is_map(writer):
             of_key, of_value = (each.type for each in writer.items[0].fields)
@@ -135,12 +136,12 @@ def _is_decimal(writer: Type) -> bool:
 def plain(writer: Type) -> Read:
     """A reader for a simple type, without any conversion."""
     if writer.kind == "fixed":
-        return avro_bytes.fixed(writer.size)
+        return binary.fixed(writer.size)
     if writer.kind == "enum":
         symbols = writer.symbols
 
         def read_symbol(data: bytes, at: int) -> tuple[str, int]:
-            index, at = avro_bytes.read_long(data, at)
+            index, at = binary.read_long(data, at)
             if not 0 <= index < len(symbols):
                 raise FormatError(f"found symbol {index}, expected one of {len(symbols)}")
             return symbols[index], at
@@ -183,7 +184,7 @@ def _union(writer: Type, type_: SqlType) -> Read:
     others = [each for each in writer.items if each.kind != "null"]
     if len(others) == 1:
         readers = [
-            avro_bytes.read_nothing if each.kind == "null" else reader(each, type_) for each in writer.items
+            binary.read_nothing if each.kind == "null" else reader(each, type_) for each in writer.items
         ]
     elif isinstance(type_, Struct):
         # Connect represents a union as a struct, in which only the field named like the branch is set.
@@ -192,7 +193,7 @@ def _union(writer: Type, type_: SqlType) -> Read:
         return _refusing(writer, type_)
 
     def read(data: bytes, at: int) -> tuple[Any, int]:
-        index, at = avro_bytes.read_long(data, at)
+        index, at = binary.read_long(data, at)
         if not 0 <= index < len(readers):
             raise FormatError(f"found branch {index} of a union, expected one of {len(readers)}")
         return readers[index](data, at)
@@ -202,7 +203,7 @@ def _union(writer: Type, type_: SqlType) -> Read:
 
 def _branch(writer: Type, type_: Struct) -> Read:
     if writer.kind == "null":
-        return avro_bytes.read_nothing
+        return binary.read_nothing
     name = writer.name.name if writer.name is not None else writer.kind
     wanted = dict(type_.fields)
     field = name if name in wanted else name.upper()
@@ -265,12 +266,12 @@ def _blocks(read: Read, together: Callable[[list[Any]], Any]) -> Read:
     def read_all(data: bytes, at: int) -> tuple[Any, int]:
         entries: list[Any] = []
         while True:
-            count, at = avro_bytes.read_long(data, at)
+            count, at = binary.read_long(data, at)
             if count == 0:
                 return together(entries), at
             if count < 0:
                 count = -count
-                _, at = avro_bytes.read_long(data, at)  # the block's size in bytes, needed only to skip it
+                _, at = binary.read_long(data, at)  # the block's size in bytes, needed only to skip it
             begin = at
             for number in range(count):
                 entry, at = read(data, at)
@@ -287,7 +288,7 @@ def skipper(writer: Type, known: dict[int, Read] | None = None) -> Read:
     if id(writer) in known:
         again = id(writer)
         return lambda data, at: known[again](data, at)
-    known[id(writer)] = avro_bytes.read_nothing  # a placeholder until the reader is compiled
+    known[id(writer)] = binary.read_nothing  # a placeholder until the reader is compiled
     known[id(writer)] = made = _skipping(writer, known)
     return made
 
@@ -307,7 +308,7 @@ def _skipping(writer: Type, known: dict[int, Read]) -> Read:
             branches = [skipper(each, known) for each in writer.items]
 
             def skip_union(data: bytes, at: int) -> tuple[Any, int]:
-                index, at = avro_bytes.read_long(data, at)
+                index, at = binary.read_long(data, at)
                 if not 0 <= index < len(branches):
                     raise FormatError(f"found branch {index} of a union, expected one of {len(branches)}")
                 return branches[index](data, at)
@@ -316,7 +317,5 @@ def _skipping(writer: Type, known: dict[int, Read]) -> Read:
         case "array":
             return _blocks(skipper(writer.items[0], known), lambda entries: None)
         case "map":
-            return _blocks(
-                _pair(avro_bytes.read_bytes, skipper(writer.items[0], known)), lambda entries: None
-            )
+            return _blocks(_pair(binary.read_bytes, skipper(writer.items[0], known)), lambda entries: None)
     return plain(writer)

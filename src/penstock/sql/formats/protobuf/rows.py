@@ -20,10 +20,11 @@ from google.protobuf.message import DecodeError
 
 from penstock.registry.formats.protobuf.model import Message
 from penstock.registry.formats.protobuf.schema import ProtobufSchema
-from penstock.sql.formats import avro_bytes, numbers
+from penstock.sql.formats import numbers
+from penstock.sql.formats.avro import binary
 from penstock.sql.formats.errors import FormatError, mismatch
 from penstock.sql.formats.kafka import Pair
-from penstock.sql.formats.protobuf_schema import DATE, DECIMAL, TIME, TIMESTAMP, alone_text, schema_text
+from penstock.sql.formats.protobuf.schema import DATE, DECIMAL, TIME, TIMESTAMP, alone_text, schema_text
 from penstock.sql.formats.registry_schemas import Reader, Writer, own_schema
 from penstock.sql.formats.settings import SideFormat
 from penstock.sql.language import types
@@ -93,14 +94,14 @@ def reader(schema: ProtobufSchema, chosen: SideFormat) -> Reader:
 
 
 def _indexes(data: bytes, at: int) -> tuple[tuple[int, ...], int]:
-    count, at = avro_bytes.read_long(data, at)
+    count, at = binary.read_long(data, at)
     if count == 0:
         return (0,), at
     if not 0 < count <= _INDEXES_MAX:
         raise FormatError(f"found {count} indexes of a message, expected 0 to {_INDEXES_MAX}")
     found = []
     for _ in range(count):
-        index, at = avro_bytes.read_long(data, at)
+        index, at = binary.read_long(data, at)
         found.append(index)
     return tuple(found), at
 
@@ -123,7 +124,7 @@ def message_of(schema: ProtobufSchema, full_name: str | None) -> Descriptor:
 def writer(schema: ProtobufSchema, chosen: SideFormat) -> Writer:
     """Build a writer of messages, each prefixed by the index of its message type in the schema."""
     index = _message_index(schema, chosen.full_name)
-    prefix = b"\0" if index == 0 else avro_bytes.long_bytes(1) + avro_bytes.long_bytes(index)
+    prefix = b"\0" if index == 0 else binary.long_bytes(1) + binary.long_bytes(index)
     write = _row_writer(descriptor_of(schema, [index]), chosen)
     return lambda row: prefix + write(row)
 

@@ -8,10 +8,10 @@ from typing import Final
 from penstock.registry.client.errors import RegistryRefused
 from penstock.registry.client.registry import Registered, RegistryClient
 from penstock.sql.catalog import Column, DataSource, Role
-from penstock.sql.formats.avro_schema import key_schema_name
+from penstock.sql.formats.avro.schema import key_schema_name
 from penstock.sql.formats.errors import FormatError
-from penstock.sql.formats.inference import Unsupported, columns_of, of_avro, of_json_schema
-from penstock.sql.formats.registered import kinds
+from penstock.sql.formats.registry.inference import Unsupported, columns_of, of_avro, of_json_schema
+from penstock.sql.formats.registry.registered import kinds
 from penstock.sql.formats.registry_schemas import REGISTRY_FORMATS, own_schema, parsed
 from penstock.sql.formats.settings import Side, SideFormat, side_format
 from penstock.sql.language.types import SqlType
@@ -151,8 +151,8 @@ def _type_of(schema: object, chosen: SideFormat, is_named: bool) -> SqlType:
     if isinstance(schema, AvroSchema):
         return of_avro(schema.root, name_of)
     if isinstance(schema, ProtobufSchema):
-        from penstock.sql.formats.protobuf import message_of
-        from penstock.sql.formats.protobuf_inference import of_message
+        from penstock.sql.formats.protobuf.rows import message_of
+        from penstock.sql.formats.registry.protobuf_inference import of_message
 
         message = message_of(schema, chosen.full_name)
         return of_message(schema, message, name_of)
