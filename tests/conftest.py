@@ -47,13 +47,13 @@ WITHOUT_THE_SESSION = frozenset(
         "pipeline/test_source_readers.py",
         "pipeline/test_source_stream.py",
         "pipeline/test_source_tail.py",
-        "pipeline/test_spark_java.py",
+        "pipeline/launching/test_spark_java.py",
         "pipeline/test_sql_flights.py",
         "pipeline/test_sql_server_spark.py",
         "pipeline/test_streams_kill.py",
         "pipeline/test_streams_oracle.py",
         "pipeline/test_streams_tasks.py",
-        "pipeline/test_worker_python.py",
+        "pipeline/launching/test_worker_python.py",
     }
 )
 """Files of tests/pipeline that need no Spark session, or start Spark in processes of their own. All others

@@ -9,7 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
-from penstock.spark.java import find_java
+from penstock.spark.launching.java import find_java
 from side_by_side.machine import hardware
 
 Line = tuple[str, str]

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from penstock.bench.c_program import BuildError
-from penstock.spark.java import JavaNotFound
+from penstock.spark.launching.java import JavaNotFound
 from side_by_side.jars import JarsUnavailable, cache_root, spark_connector_jars
 from side_by_side.machine import file_system
 from side_by_side.page import write_part

@@ -27,7 +27,7 @@ class ColdStart:
     """The time to the first result: the input exists in advance, and a consumer's receipt stops the clock.
 
     Args:
-        profile: a profile of `penstock.spark.session`; ``quick`` compiles with C1 alone.
+        profile: a profile of `penstock.spark.launching.session`; ``quick`` compiles with C1 alone.
         shares_classes: the JVM maps classes from an archive that an earlier run has written (AppCDS).
     """
 

@@ -16,8 +16,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from penstock.spark.launching.session import build_session
 from penstock.spark.progress import read_progress
-from penstock.spark.session import build_session
 from spark_side_by_side.queries import Queries, Query
 from spark_side_by_side.sides import SESSION_SETTINGS, side_named
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import sys
 
-from penstock.spark.profiles import ProfileName
-from penstock.spark.session import build_session
+from penstock.spark.launching.profiles import ProfileName
+from penstock.spark.launching.session import build_session
 from spark_side_by_side.queries import Queries, Query
 from spark_side_by_side.sides import LOW_LATENCY, SESSION_SETTINGS, side_named
 

@@ -7,7 +7,7 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 
-from penstock.spark.java import find_java
+from penstock.spark.launching.java import find_java
 from side_by_side.jars import SPARK_CONNECTOR
 from side_by_side.machine import hardware
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import spark_kafka_connector
 import spark_source_options
 
-from penstock.spark.session import build_session
+from penstock.spark.launching.session import build_session
 
 
 def main(jars: str, servers: str, scratch: Path) -> int:

@@ -35,10 +35,10 @@ from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 from pyspark.sql.types import StructType
 
 import penstock.spark
-from penstock.spark.class_data import class_data_options
 from penstock.spark.datasource import PenstockDataSource
-from penstock.spark.java import find_java
-from penstock.spark.session import LOCAL_SETTINGS, build_session
+from penstock.spark.launching.class_data import class_data_options
+from penstock.spark.launching.java import find_java
+from penstock.spark.launching.session import LOCAL_SETTINGS, build_session
 from penstock.spark.sink.exactly_once import ExactlyOnceStreamWriter
 from penstock.spark.sink.marker import Marker
 from penstock.spark.sink.options import parse_sink

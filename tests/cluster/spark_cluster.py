@@ -20,7 +20,7 @@ from typing import Self
 import pyspark
 from query_processes import processes
 
-from penstock.spark.java import find_java, launch_home
+from penstock.spark.launching.java import find_java, launch_home
 
 MASTER_HOST = "127.0.0.1"
 WORKER_HOSTS = ("127.0.0.2", "127.0.0.3")

@@ -13,7 +13,7 @@ from pathlib import Path
 import pyspark
 
 from penstock.spark import register
-from penstock.spark.session import build_session
+from penstock.spark.launching.session import build_session
 from penstock.streams import App, string
 
 SOURCE, COPIED, COUNTED, SUMS = "source", "copied", "counted", "sums"

@@ -20,8 +20,8 @@ import pytest
 import yaml
 
 from penstock.cli.app_file import load_app
-from penstock.spark.container import NotInAPod, executor_command
-from penstock.spark.java import find_java, launch_home
+from penstock.spark.launching.container import NotInAPod, executor_command
+from penstock.spark.launching.java import find_java, launch_home
 
 ROOT = Path(__file__).parents[2]
 KUBERNETES = ROOT / "deploy" / "kubernetes"
@@ -140,9 +140,16 @@ def listener() -> Iterator[str]:
 
 @with_jvms
 def test_an_executor_of_the_image_gets_as_far_as_its_driver() -> None:
-    said = run([sys.executable, "-m", "penstock.spark.container", "executor"], 60, **POD)
+    said = run([sys.executable, "-m", "penstock.spark.launching.container", "executor"], 60, **POD)
     assert f"Failed to connect to /{NOWHERE}" in said, said[-2000:]
-    command = [sys.executable, "-m", "penstock.spark.container", "streams", "describe", "nowhere.py"]
+    command = [
+        sys.executable,
+        "-m",
+        "penstock.spark.launching.container",
+        "streams",
+        "describe",
+        "nowhere.py",
+    ]
     assert "nowhere.py: there is no such file" in run(command, 30)
 
 
@@ -163,7 +170,7 @@ def test_a_manifest_s_command_gets_as_far_as_kubernetes(tmp_path: Path, listener
         word = word.replace("https://kubernetes.default.svc", f"https://{NOWHERE}")
         words.append(re.sub("^--bootstrap=.*", f"--bootstrap={listener}", word))
     assert f"--master=k8s://https://{NOWHERE}" in words
-    said = run([sys.executable, "-m", "penstock.spark.container", *words], 100)
+    said = run([sys.executable, "-m", "penstock.spark.launching.container", *words], 100)
     assert f"error: Spark: External scheduler cannot be instantiated: Connection refused: /{NOWHERE}" in said
 
 

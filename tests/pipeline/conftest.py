@@ -11,7 +11,7 @@ from confluent_kafka import ConsumerGroupTopicPartitions, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from kafka_node import KafkaNode
-from penstock.spark.session import build_session
+from penstock.spark.launching.session import build_session
 from penstock.testing import Cluster
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from penstock.spark.session import build_session
+from penstock.spark.launching.session import build_session
 from penstock.streams import App, string
 
 WORDS, TOTALS, SUMS = "words", "totals", "sums"

@@ -7,9 +7,9 @@ import pytest
 
 from penstock.arrow.loss import DataLoss
 from penstock.client.fetcher import PartitionRange
-from penstock.spark import connections
 from penstock.spark.source.options import parse_batch
 from penstock.spark.source.read import read_ranges
+from penstock.spark.workers import connections
 
 
 def numbers(first, end):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.spark.profiles import PROFILES
+from penstock.spark.launching.profiles import PROFILES
 from penstock.spark.streams.planning import with_defaults
 from penstock.streams import App, string
 

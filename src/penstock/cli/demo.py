@@ -83,7 +83,7 @@ def demo(
     from penstock.demo.processes import ApplicationEnded
     from penstock.demo.topics import Topics, TopicsExist
     from penstock.demo.view import View
-    from penstock.spark.java import JavaNotFound, find_java
+    from penstock.spark.launching.java import JavaNotFound, find_java
 
     view = View(Console(highlight=False))
     topics = Topics(prefix or f"nyc-{datetime.now(UTC):%Y%m%d-%H%M%S}")

@@ -121,7 +121,7 @@ def server(
     restart. A second server of the same service takes over from the first.
     """
     require_packages(_REQUIRED, "sql", "a SQL server")
-    from penstock.spark.java import JavaNotFound
+    from penstock.spark.launching.java import JavaNotFound
     from penstock.sql.engine import Engine, EngineConfig, EngineError
     from penstock.sql.server.server import SqlServer
     from penstock.streams import StreamsError

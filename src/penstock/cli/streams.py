@@ -257,13 +257,13 @@ def submit_command(
             EXIT_USAGE,
         )
     _require_extra()
-    from penstock.spark.shipping import DIRECTORY, DRIVER_NEEDS, CannotShip, make_library
+    from penstock.spark.launching.shipping import DIRECTORY, DRIVER_NEEDS, CannotShip, make_library
 
     try:
         library = make_library(_beside(module), needs=DRIVER_NEEDS)
     except CannotShip as error:
         fail(str(error))
-    from penstock.spark.session import settings_for
+    from penstock.spark.launching.session import settings_for
 
     profiled = [] if profile is None else [f"--profile={profile.value}"]
     sent = settings_for("yarn", "steady" if profile is None else profile.value, settings) | {
@@ -391,7 +391,7 @@ def _session(
 ) -> SparkSession:
     from pyspark import cloudpickle
 
-    from penstock.spark.session import build_session
+    from penstock.spark.launching.session import build_session
 
     # Send the file's own code to the workers with the plan, as for a script: they lack its module.
     cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
@@ -433,9 +433,9 @@ def _explained(bootstrap: str) -> Iterator[None]:
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
-    from penstock.spark.java import JavaNotFound
+    from penstock.spark.launching.java import JavaNotFound
+    from penstock.spark.launching.shipping import CannotShip
     from penstock.spark.observing import MetricsPortTaken
-    from penstock.spark.shipping import CannotShip
 
     try:
         yield

@@ -39,8 +39,8 @@ class Settings:
 
 def run(settings: Settings) -> None:
     """Run the application until stdin ends or the application fails."""
-    from penstock.spark.java import find_java
-    from penstock.spark.session import build_session
+    from penstock.spark.launching.java import find_java
+    from penstock.spark.launching.session import build_session
 
     begun_s = time.monotonic()
     app = build(Topics(settings.prefix))

@@ -23,7 +23,7 @@ from penstock.spark.source.batch import BatchReader
 from penstock.spark.source.options import SourceOptions, parse_batch, parse_general, parse_streaming
 from penstock.spark.source.schema import source_schema
 from penstock.spark.source.stream import StreamReader
-from penstock.spark.worker_memory import settle_worker
+from penstock.spark.workers.memory import settle_worker
 
 
 class PenstockDataSource(DataSource):

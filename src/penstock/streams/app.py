@@ -20,8 +20,8 @@ from penstock.topology.stores import KeyValueSpec, StoreSpec, VersionedSpec
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from penstock.spark.launching.profiles import ProfileName
     from penstock.spark.observing.listener import Watcher
-    from penstock.spark.profiles import ProfileName
     from penstock.spark.streams.running import RunningApp
     from penstock.views import Views
 

@@ -29,7 +29,9 @@ def stage_as_frame(
     options: Mapping[str, str] | None,
 ) -> DataFrame:
     """Return one stage of the application as a DataFrame: see `penstock.streams.Stream.df`."""
-    from penstock.spark.session import build_session  # only applications that run on Spark import pyspark
+    from penstock.spark.launching.session import (
+        build_session,  # only applications that run on Spark import pyspark
+    )
     from penstock.spark.streams.dataframes import stage_frame
 
     where = f"{node.name} as a DataFrame"

@@ -22,7 +22,7 @@ from penstock.spark.sink.checkpoint import SinkState
 from penstock.spark.sink.exactly_once import ExactlyOnceStreamWriter
 from penstock.spark.sink.staged import TaskStaged
 from penstock.spark.streams.sink import COLUMNS, Unpacking
-from penstock.spark.worker_memory import settle_worker
+from penstock.spark.workers.memory import settle_worker
 
 NAME: Final = "penstock-host"
 HOST: Final = "host"

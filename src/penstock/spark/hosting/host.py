@@ -23,8 +23,8 @@ from penstock.spark.hosting.operator import HOSTED, HostOperator
 from penstock.spark.hosting.plan import HostPlan, MemberPlan
 from penstock.spark.hosting.roster import Standing
 from penstock.spark.hosting.troubles import Trouble
-from penstock.spark.profiles import PROFILES, ProfileName
-from penstock.spark.session import build_session
+from penstock.spark.launching.profiles import PROFILES, ProfileName
+from penstock.spark.launching.session import build_session
 from penstock.spark.sink.checkpoint import Checkpoint, CheckpointError
 from penstock.spark.sink.locations import Location
 from penstock.spark.sink.options import SinkOptions

@@ -19,7 +19,7 @@ from penstock.spark.hosting.plan import forget, host_from_text, worker_of
 from penstock.spark.sink.locations import Location
 from penstock.spark.streams.packing import Block, Kind
 from penstock.spark.streams.state_calls import MapPages
-from penstock.spark.worker_memory import seldom_collecting, settle_worker
+from penstock.spark.workers.memory import seldom_collecting, settle_worker
 
 HOSTED: Final = StructType(
     [

@@ -31,7 +31,6 @@ from penstock.client.errors import ClientError
 from penstock.client.metadata import TopicPartition
 from penstock.client.settings import ConfigError
 from penstock.client.topic_configs import max_message_bytes
-from penstock.spark.connections import shared_cluster
 from penstock.spark.sink.checkpoint import Checkpoint, CheckpointError, OffsetEntry, SinkState
 from penstock.spark.sink.columns import SinkColumns, find_columns
 from penstock.spark.sink.encoding import RowEncoder, TopicLimits
@@ -46,7 +45,8 @@ from penstock.spark.sink.publisher import (
     publish_once,
 )
 from penstock.spark.sink.staged import INLINE_BYTES, Run, Stage, TaskStaged, partitions_of
-from penstock.spark.worker_memory import settle_worker
+from penstock.spark.workers.connections import shared_cluster
+from penstock.spark.workers.memory import settle_worker
 
 log = logging.getLogger(__name__)
 

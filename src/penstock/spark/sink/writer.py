@@ -13,11 +13,11 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from penstock.spark.connections import discard_producer, shared_cluster, shared_producer
 from penstock.spark.sink.columns import SinkColumns, find_columns
 from penstock.spark.sink.encoding import RowEncoder, TopicLimits
 from penstock.spark.sink.options import SinkOptions
-from penstock.spark.worker_memory import settle_worker
+from penstock.spark.workers.connections import discard_producer, shared_cluster, shared_producer
+from penstock.spark.workers.memory import settle_worker
 
 
 @dataclass(frozen=True, slots=True)

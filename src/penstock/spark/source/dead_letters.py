@@ -13,7 +13,7 @@ from penstock.client.config import ClientConfig
 from penstock.client.producer import ProducerConfig
 from penstock.protocol.compression import Codec
 from penstock.protocol.records import Record, encode_batch
-from penstock.spark.connections import discard_producer, shared_cluster, shared_producer
+from penstock.spark.workers.connections import discard_producer, shared_cluster, shared_producer
 
 PREFIX: Final = "__penstock.errors."
 _BATCH_BYTES: Final = 256 << 10

@@ -17,10 +17,10 @@ from penstock.arrow.loss import LossRule
 from penstock.arrow.ranges import fetch_ranges
 from penstock.arrow.scan import scan
 from penstock.client.fetcher import Fetched, PartitionRange
-from penstock.spark.connections import give_back_reader, take_reader
 from penstock.spark.source.dead_letters import DeadLetterTopic
 from penstock.spark.source.options import SourceOptions
-from penstock.spark.worker_memory import settle_worker
+from penstock.spark.workers.connections import give_back_reader, take_reader
+from penstock.spark.workers.memory import settle_worker
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from penstock.spark.streams.operator import PACKED
 from penstock.spark.streams.plan import StreamsPlan, plan_from_text
 from penstock.spark.streams.sink import AtLeastOnceStreamsWriter, ExactlyOnceStreamsWriter
 from penstock.spark.streams.source import StreamsReader
-from penstock.spark.worker_memory import settle_worker
+from penstock.spark.workers.memory import settle_worker
 
 NAME: Final = "penstock-streams"
 PLAN: Final = "plan"

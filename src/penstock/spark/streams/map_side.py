@@ -11,7 +11,7 @@ import pyarrow as pa
 from penstock.protocol.columns import BinaryColumn, group_by_partition, partition_keys
 from penstock.spark.streams.packing import Binary, Block, Kind, outputs_by_topic, tick
 from penstock.spark.streams.plan import StreamsPlan
-from penstock.spark.worker_memory import seldom_collecting
+from penstock.spark.workers.memory import seldom_collecting
 from penstock.topology.common_reading import CommonReading, Read
 from penstock.topology.context import Input
 from penstock.topology.graph import SubTopology

@@ -16,7 +16,7 @@ from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 from penstock.spark.streams.grouping import partition_of
 from penstock.spark.streams.state_calls import MapPages
 from penstock.spark.streams.worker import worker_for
-from penstock.spark.worker_memory import seldom_collecting, settle_worker
+from penstock.spark.workers.memory import seldom_collecting, settle_worker
 
 PACKED: Final = StructType(
     [StructField("group", IntegerType(), False), StructField("block", BinaryType(), False)]

@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 from penstock.client.config import ClientConfig
 from penstock.client.settings import property_names
-from penstock.spark.profiles import Profile
+from penstock.spark.launching.profiles import Profile
 from penstock.spark.sink.options import SinkOptions, parse_sink
 from penstock.spark.source.options import SourceOptions, parse_streaming
 from penstock.spark.streams.plan import LAYOUT, map_side_parts

@@ -14,11 +14,11 @@ from penstock.client.cluster import Cluster
 from penstock.client.config import ClientConfig
 from penstock.client.groups import ConsumerGroup
 from penstock.client.metadata import TopicPartition
+from penstock.spark.launching.profiles import PROFILES, ProfileName
+from penstock.spark.launching.session import build_session
 from penstock.spark.observing.observation import DEFAULT_HOST, observe
-from penstock.spark.profiles import PROFILES, ProfileName
 from penstock.spark.progress import Progress as Progress
 from penstock.spark.progress import read_progress
-from penstock.spark.session import build_session
 from penstock.spark.sink.checkpoint import Checkpoint, CheckpointError
 from penstock.spark.sink.locations import Location
 from penstock.spark.sink.ownership import Driver, Ownership

@@ -10,7 +10,7 @@ from penstock.client.config import ClientConfig
 from penstock.client.settings import property_names
 from penstock.registry.client.errors import RegistryUnreachable
 from penstock.spark.hosting import Host, MemberState, Standing, Trouble
-from penstock.spark.session import build_session
+from penstock.spark.launching.session import build_session
 from penstock.sql.engine.ground.config import EngineConfig
 from penstock.sql.engine.ground.service_topics import make_command_topic
 from penstock.sql.engine.running.host import Blame, QueryActivity, QueryFailure, QueryState, QueryStatus

@@ -138,7 +138,8 @@ def write_launcher(launcher: Path, script: str) -> None:
     os.replace(unfinished.name, launcher)
 
 
-if __name__ == "__main__":  # for other programs that start Spark: JAVA_HOME=$(python -m penstock.spark.java)
+# For other programs that start Spark: JAVA_HOME=$(python -m penstock.spark.launching.java)
+if __name__ == "__main__":
     try:
         print(launch_home(find_java()))
     except JavaNotFound as error:

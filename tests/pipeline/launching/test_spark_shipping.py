@@ -14,10 +14,16 @@ from types import ModuleType
 import pytest
 
 import penstock
-from penstock.spark.session import settings_for, with_library
-from penstock.spark.shipping import DIRECTORY, DRIVER_NEEDS, EXECUTOR_NEEDS, CannotShip, make_library
+from penstock.spark.launching.session import settings_for, with_library
+from penstock.spark.launching.shipping import (
+    DIRECTORY,
+    DRIVER_NEEDS,
+    EXECUTOR_NEEDS,
+    CannotShip,
+    make_library,
+)
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture
@@ -59,7 +65,7 @@ def test_the_archive_has_the_same_files_and_no_sources_of_kernels(tmp_path: Path
     assert compiled <= names
     assert {
         "penstock/__main__.py",
-        "penstock/spark/log4j2.properties",
+        "penstock/spark/launching/log4j2.properties",
         "pyspark_penstock/__init__.py",
     } <= names
     assert not [name for name in names if name.endswith((".pyx", ".c", ".pyc"))]

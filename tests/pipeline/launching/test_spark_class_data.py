@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.spark.class_data import class_data_options
-from penstock.spark.java import Java
+from penstock.spark.launching.class_data import class_data_options
+from penstock.spark.launching.java import Java
 
 WHOLE = (0xF00BABA8).to_bytes(4, "little") + b"the rest"
 

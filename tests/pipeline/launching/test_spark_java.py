@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.spark import java
-from penstock.spark.java import Java, JavaNotFound, find_java, java_version, launch_home
+from penstock.spark.launching import java
+from penstock.spark.launching.java import Java, JavaNotFound, find_java, java_version, launch_home
 
 
 def fake_java(home: Path, version_line: str) -> Path:
@@ -114,7 +114,7 @@ def test_launch_script_needs_no_writable_home(tmp_path: Path, monkeypatch: pytes
 
 
 SESSION_WITHOUT_SYSTEM_JAVA = """
-from penstock.spark.session import build_session
+from penstock.spark.launching.session import build_session
 spark = build_session("no system Java", "local[1]", profile="quick")
 print(spark.sql("SELECT java_method('java.lang.System', 'getProperty', 'java.home')").first()[0])
 """

@@ -15,10 +15,10 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from penstock.spark.java import cache_directory, write_launcher
+from penstock.spark.launching.java import cache_directory, write_launcher
 
 LAUNCH_SCRIPT: Final = """#!/bin/sh
-# Written by penstock.spark.python: nothing has to be imported from the archives below.
+# Written by penstock.spark.launching.worker_python: nothing has to be imported from the archives below.
 path=":$PYTHONPATH:"
 for archive in {archives}; do
   while case "$path" in *":$archive:"*) true ;; *) false ;; esac; do

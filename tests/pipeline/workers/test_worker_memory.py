@@ -7,11 +7,11 @@ import sys
 
 import pytest
 
-from penstock.spark.worker_memory import seldom_collecting, settle_worker
+from penstock.spark.workers.memory import seldom_collecting, settle_worker
 
 PROGRAM = """
 import gc
-from penstock.spark.worker_memory import settle_worker
+from penstock.spark.workers.memory import settle_worker
 frozen = []
 kept = []
 for _ in range(9):

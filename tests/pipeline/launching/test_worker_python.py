@@ -10,7 +10,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from penstock.spark.python import worker_python
+from penstock.spark.launching.worker_python import worker_python
 
 HOME = Path(pyspark.__file__).parent
 ARCHIVES = sorted(map(str, [*(HOME / "python" / "lib").glob("*.zip"), *HOME.glob("jars/spark-core_*.jar")]))

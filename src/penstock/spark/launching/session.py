@@ -1,6 +1,6 @@
 """Build a Spark session with settings for streaming from Penstock, on a Java that is found automatically.
 
-    from penstock.spark.session import build_session
+    from penstock.spark.launching.session import build_session
 
     spark = build_session("orders")
     spark.readStream.format("penstock").option("bootstrap.servers", "127.0.0.1:9092")...
@@ -19,11 +19,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Final
 
-from penstock.spark.class_data import class_data_options
-from penstock.spark.java import find_java, launch_home
-from penstock.spark.profiles import PROFILES, ProfileName
-from penstock.spark.python import worker_python
-from penstock.spark.shipping import DIRECTORY, make_library
+from penstock.spark.launching.class_data import class_data_options
+from penstock.spark.launching.java import find_java, launch_home
+from penstock.spark.launching.profiles import PROFILES, ProfileName
+from penstock.spark.launching.shipping import DIRECTORY, make_library
+from penstock.spark.launching.worker_python import worker_python
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -79,12 +79,13 @@ def build_session(
     """Return the active session, or a new one on `master` with Penstock's settings under `extra_conf`.
 
     `profile`: "steady" for long-running queries, "quick" for tests and jobs of a few seconds, "low-latency"
-    and "throughput" for streams applications (`penstock.spark.profiles`). `log_level` is log4j's name for
-    the level of what Spark prints on stderr; with `log_file`, that output and the Python workers' are
-    appended to the file. If `master` is not local, executors get this package and `modules` from here
-    (`penstock.spark.shipping`); with `ship=False` they must have it installed. `own_process_group`: Ctrl-C in
-    the terminal reaches this process alone. `share_classes`: start faster with `penstock.spark.class_data`.
-    `niceness`: above 0, Spark's processes on this machine yield to this process and to all others.
+    and "throughput" for streams applications (`penstock.spark.launching.profiles`). `log_level` is log4j's
+    name for the level of what Spark prints on stderr; with `log_file`, that output and the Python workers'
+    are appended to the file. If `master` is not local, executors get this package and `modules` from here
+    (`penstock.spark.launching.shipping`); with `ship=False` they must have it installed. `own_process_group`:
+    Ctrl-C in the terminal reaches this process alone. `share_classes`: start faster with
+    `penstock.spark.launching.class_data`. `niceness`: above 0, Spark's processes on this machine yield to
+    this process and to all others.
 
     A session that is already active is returned with those settings that can still change. The settings of
     its JVM stay as they are, which also holds for a process that spark-submit has started.

@@ -1,7 +1,7 @@
 """The entry point of a container of the Penstock image: a Spark executor or the command line.
 
-    python -m penstock.spark.container executor      started by Spark's scheduler for Kubernetes
-    python -m penstock.spark.container streams run … or any other arguments of the command ``penstock``
+    python -m penstock.spark.launching.container executor       started by Spark's scheduler for Kubernetes
+    python -m penstock.spark.launching.container streams run …  or any other arguments of ``penstock``
 
 The environment variables are those that Spark sets in its pods: ``org.apache.spark.deploy.k8s.Constants``.
 """
@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from penstock.spark.java import JavaNotFound, find_java, launch_home
+from penstock.spark.launching.java import JavaNotFound, find_java, launch_home
 
 BACKEND: Final = "org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend"
 _JAVA_OPTION: Final = re.compile(r"SPARK_JAVA_OPT_(\d+)")

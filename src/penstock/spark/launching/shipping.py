@@ -3,8 +3,8 @@
     library = make_library()
     conf = {"spark.archives": f"{library.archive}#{DIRECTORY}", "spark.executorEnv.PYTHONPATH": DIRECTORY}
 
-`penstock.spark.session.build_session` does that for every master but a local one. The archive has this
-package with its compiled kernels, which a zip on the path (``--py-files``) could not hold, and the small
+`penstock.spark.launching.session.build_session` does that for every master but a local one. The archive has
+this package with its compiled kernels, which a zip on the path (``--py-files``) could not hold, and the small
 packages that it needs in an executor. Packages that Spark itself needs for Arrow (pyarrow, pandas, numpy,
 protobuf) must be installed: they are large, and every PySpark installation that runs Python has them.
 Executors must have the driver's Python release and platform, as Spark demands anyway.
@@ -27,7 +27,7 @@ from types import ModuleType
 from typing import Final, NamedTuple
 
 import penstock
-from penstock.spark.java import cache_directory
+from penstock.spark.launching.java import cache_directory
 
 DIRECTORY: Final = "penstock-library"
 """The directory into which Spark unpacks the archive, below the working directory of each executor."""

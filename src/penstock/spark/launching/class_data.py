@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from penstock.spark.java import Java, cache_directory
+from penstock.spark.launching.java import Java, cache_directory
 
 _MAGIC: Final = 0xF00BABA8
 """The first bytes of a class data file, in this machine's byte order.
