@@ -148,7 +148,7 @@ soak-streams: $(INSTALLED)
 	@echo "== $(SINK_KILLS) kills of executor, driver and broker under an exactly-once query"
 	@PENSTOCK_SINK_KILLS=$(SINK_KILLS) $(SOAK) tests/cluster/test_kill_exactly_once.py
 	@echo "== applications killed in the middle of batches, and every operator on Spark"
-	@PENSTOCK_STREAMS_SPARK=all PENSTOCK_STREAMS_KILLS=10 $(SOAK) tests/pipeline/test_streams_spark.py tests/pipeline/test_sql_spark.py tests/pipeline/test_streams_kill.py
+	@PENSTOCK_STREAMS_SPARK=all PENSTOCK_STREAMS_KILLS=10 $(SOAK) tests/pipeline/streams/test_streams_spark.py tests/pipeline/test_sql_spark.py tests/pipeline/streams/test_streams_kill.py
 	@echo "== a year of flights in SQL"
 	@PENSTOCK_STREAMS_SPARK=all $(SOAK) tests/pipeline/test_sql_flights.py
 	@echo "== $(SQL_KILLS) kills of a SQL server in the middle of ten queries, and one that takes its checkpoint, too"

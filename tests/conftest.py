@@ -50,9 +50,9 @@ WITHOUT_THE_SESSION = frozenset(
         "pipeline/launching/test_spark_java.py",
         "pipeline/test_sql_flights.py",
         "pipeline/test_sql_server_spark.py",
-        "pipeline/test_streams_kill.py",
-        "pipeline/test_streams_oracle.py",
-        "pipeline/test_streams_tasks.py",
+        "pipeline/streams/test_streams_kill.py",
+        "pipeline/streams/test_streams_oracle.py",
+        "pipeline/streams/test_streams_tasks.py",
         "pipeline/launching/test_worker_python.py",
     }
 )

@@ -17,10 +17,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSourceStreamArrowWriter
 from pyspark.sql.types import StructType
 
-from penstock.spark.streams import running
-from penstock.spark.streams.datasource import StreamsDataSource
-from penstock.spark.streams.running import RunningApp
-from penstock.spark.streams.sink import ExactlyOnceStreamsWriter
+from penstock.spark.streams.query import packed_rows
+from penstock.spark.streams.query.datasource import StreamsDataSource
+from penstock.spark.streams.query.sink import ExactlyOnceStreamsWriter
+from penstock.spark.streams.running.application import RunningApp
 from penstock.streams import App, long, string
 
 SUMS: Final = "sums"
@@ -67,7 +67,7 @@ class KilledStreamsSource(StreamsDataSource):
 
 
 def start(session: SparkSession, servers: str, checkpoint: str) -> RunningApp:
-    running.StreamsDataSource = KilledStreamsSource  # type: ignore[misc]
+    packed_rows.StreamsDataSource = KilledStreamsSource  # type: ignore[misc]
     patience_ms = os.environ[PATIENCE]
     options = {
         "maxOffsetsPerTrigger": "2000",

@@ -13,12 +13,13 @@ from penstock.client.metadata import TopicPartition
 from penstock.protocol.murmur2 import partition_for_key
 from penstock.spark.sink.options import parse_sink
 from penstock.spark.source.options import parse_streaming
-from penstock.spark.streams.grouping import partition_of
-from penstock.spark.streams.map_side import MapSide, block_of
-from penstock.spark.streams.packing import Block, Kind, tick
-from penstock.spark.streams.plan import LAYOUT, StreamsPlan, plan_from_text
-from penstock.spark.streams.tasks import TaskRunner
-from penstock.spark.streams.times import note_of_times, times_block
+from penstock.spark.streams.blocks.layout import LAYOUT, block_of
+from penstock.spark.streams.blocks.packing import Block, Kind, tick
+from penstock.spark.streams.planning.grouping import partition_of
+from penstock.spark.streams.planning.plan import StreamsPlan, plan_from_text
+from penstock.spark.streams.state.times import note_of_times, times_block
+from penstock.spark.streams.tasks.map_side import MapSide
+from penstock.spark.streams.tasks.runner import TaskRunner
 from penstock.streams import App
 from penstock.topology.records import Headers
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from streams_without_spark import plan_of
 
-from penstock.spark.streams.map_side import MapSide
-from penstock.spark.streams.packing import Binary, Block, Kind, tick
+from penstock.spark.streams.blocks.packing import Binary, Block, Kind, tick
+from penstock.spark.streams.tasks.map_side import MapSide
 from penstock.sql import parse_script
 from penstock.sql.analysis import analyze
 from penstock.sql.catalog import Catalog

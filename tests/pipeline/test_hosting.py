@@ -23,9 +23,9 @@ from penstock.spark.hosting.troubles import KEPT_MAX, Troubles
 from penstock.spark.sink.checkpoint import parse_offset_entry
 from penstock.spark.sink.locations import Location
 from penstock.spark.sink.staged import GroupNote, TaskStaged
-from penstock.spark.streams.grouping import spark_hash_of_long
-from penstock.spark.streams.packing import Position, outputs_by_topic
-from penstock.spark.streams.source import Work
+from penstock.spark.streams.blocks.packing import Position, outputs_by_topic
+from penstock.spark.streams.planning.grouping import spark_hash_of_long
+from penstock.spark.streams.query.source import Work
 
 MEMBER = Member(3, "counts", "3-abc", Standing.RUNNING, {"orders": {"0": 5}}, (7, 8))
 

@@ -19,7 +19,7 @@ from penstock.spark.observing.console import batch_line, size
 from penstock.spark.observing.query_metrics import BUCKETS_S
 from penstock.spark.sink.staged import TaskStaged
 from penstock.spark.sink.writer import TaskWritten
-from penstock.spark.streams.dead_letters import (
+from penstock.spark.streams.query.dead_letters import (
     DeadLetterCount,
     StagedWithDeadLetters,
     WrittenWithDeadLetters,

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from penstock.spark.observing import ProgressView
-    from penstock.spark.streams.running import RunningApp
+    from penstock.spark.streams.running.application import RunningApp
 
 app = typer.Typer(help="Run, describe, reset and query streams applications.", no_args_is_help=True)
 
@@ -314,7 +314,7 @@ def reset(
     application, _ = _load(file, name_of_app)
     options = _options(bootstrap, command_config, None)
     _require_extra()
-    from penstock.spark.streams.reset import reset as reset_application
+    from penstock.spark.streams.running.reset import reset as reset_application
 
     require_broker(bootstrap)
     with _explained(bootstrap):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from penstock.spark.launching.profiles import ProfileName
     from penstock.spark.observing.listener import Watcher
-    from penstock.spark.streams.running import RunningApp
+    from penstock.spark.streams.running.application import RunningApp
     from penstock.views import Views
 
 K = TypeVar("K")
@@ -356,7 +356,9 @@ class App:
         Raises MissingTopics, CoPartitioningError, InternalTopicMismatch, CheckpointMismatch, GroupInUse,
         ConfigError, MetricsPortTaken.
         """
-        from penstock.spark.streams.running import start  # only applications that run on Spark import pyspark
+        from penstock.spark.streams.running.application import (
+            start,  # only applications that run on Spark import pyspark
+        )
 
         self._running = start(
             self.topology(),

@@ -32,7 +32,7 @@ def stage_as_frame(
     from penstock.spark.launching.session import (
         build_session,  # only applications that run on Spark import pyspark
     )
-    from penstock.spark.streams.dataframes import stage_frame
+    from penstock.spark.streams.stages.frames import stage_frame
 
     where = f"{node.name} as a DataFrame"
     topology = builder.topology

@@ -20,7 +20,7 @@ from penstock.spark.hosting.plan import number_in
 from penstock.spark.hosting.roster import RosterFile
 from penstock.spark.sink.locations import Location
 from penstock.spark.sink.staged import TaskStaged
-from penstock.spark.streams.packing import Block, Kind
+from penstock.spark.streams.blocks.packing import Block, Kind
 
 log = logging.getLogger(__name__)
 

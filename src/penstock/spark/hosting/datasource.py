@@ -21,7 +21,7 @@ from penstock.spark.hosting.source import HostReader
 from penstock.spark.sink.checkpoint import SinkState
 from penstock.spark.sink.exactly_once import ExactlyOnceStreamWriter
 from penstock.spark.sink.staged import TaskStaged
-from penstock.spark.streams.sink import COLUMNS, Unpacking
+from penstock.spark.streams.query.sink import COLUMNS, Unpacking
 from penstock.spark.workers.memory import settle_worker
 
 NAME: Final = "penstock-host"

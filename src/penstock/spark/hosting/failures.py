@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from penstock.client.errors import ClientError
 from penstock.spark.sink.ownership import RunFenced
-from penstock.spark.streams.failures import failure_of
+from penstock.spark.streams.running.failures import failure_of
 
 _MEMBER: Final = re.compile(r"MemberFailed: member (\d+): (.*)", re.DOTALL)
 

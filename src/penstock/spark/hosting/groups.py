@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from penstock.spark.streams.grouping import spark_hash_of_long
+from penstock.spark.streams.planning.grouping import spark_hash_of_long
 
 PASSING: Final = 0
 """The group of rows that the operator only passes on: outputs of members without state."""

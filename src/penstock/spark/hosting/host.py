@@ -31,15 +31,15 @@ from penstock.spark.sink.options import SinkOptions
 from penstock.spark.sink.ownership import Driver, Ownership
 from penstock.spark.source.checkpointed import JsonOffsets
 from penstock.spark.source.offsets import to_json
-from penstock.spark.streams.checkpoint import CheckpointMismatch, Kept, continue_from, is_new
-from penstock.spark.streams.plan import shuffled_topics
-from penstock.spark.streams.planning import sink_options, source_options, with_defaults
-from penstock.spark.streams.preparation import (
+from penstock.spark.streams.planning.options import sink_options, source_options, with_defaults
+from penstock.spark.streams.planning.plan import shuffled_topics
+from penstock.spark.streams.query.session import active, checkpoint_option, prepare_session, tasks_max
+from penstock.spark.streams.running.checkpoint import CheckpointMismatch, Kept, continue_from, is_new
+from penstock.spark.streams.running.preparation import (
     client_properties,
     prepare_group,
     prepare_topics,
 )
-from penstock.spark.streams.query_session import active, checkpoint_option, prepare_session, tasks_max
 from penstock.topology.errors import TopologyError
 from penstock.topology.graph import Topology
 

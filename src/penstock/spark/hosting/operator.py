@@ -17,8 +17,8 @@ from penstock.spark.hosting.failures import blaming
 from penstock.spark.hosting.groups import PASSING, number_of, partition_of
 from penstock.spark.hosting.plan import forget, host_from_text, worker_of
 from penstock.spark.sink.locations import Location
-from penstock.spark.streams.packing import Block, Kind
-from penstock.spark.streams.state_calls import MapPages
+from penstock.spark.streams.blocks.packing import Block, Kind
+from penstock.spark.streams.state.map_pages import MapPages
 from penstock.spark.workers.memory import seldom_collecting, settle_worker
 
 HOSTED: Final = StructType(

@@ -13,8 +13,8 @@ from penstock.spark.hosting.groups import PASSING, member_group
 from penstock.spark.sink.locations import Location
 from penstock.spark.sink.options import SinkOptions
 from penstock.spark.sink.ownership import Driver
-from penstock.spark.streams.plan import StreamsPlan, plan_from_text
-from penstock.spark.streams.worker import Worker
+from penstock.spark.streams.planning.plan import StreamsPlan, plan_from_text
+from penstock.spark.streams.tasks.worker import Worker
 
 _FOLDER: Final = ("penstock", "members")
 _WORKERS_MAX: Final = 512

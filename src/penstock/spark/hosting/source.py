@@ -1,6 +1,6 @@
 """The source of a host's query: the sources of its members side by side.
 
-Its offsets hold those of each member (`penstock.spark.streams.source`) under its number:
+Its offsets hold those of each member (`penstock.spark.streams.query.source`) under its number:
 
     {"@members": {"3": {"starts": 1, "at": {"orders": {"0": 12}, …}, "group": {"id": …, "cluster": …}}, …},
      "host_start": {"id": "5d0c…"}}
@@ -35,11 +35,12 @@ from penstock.spark.sink.checkpoint import MEMBERS_KEY
 from penstock.spark.source.checkpointed import JsonOffsets
 from penstock.spark.source.offsets import from_json
 from penstock.spark.source.read import read_ranges
-from penstock.spark.streams.map_side import Common, MapSide, Row, block_of
-from penstock.spark.streams.packing import Block, Kind, tick
-from penstock.spark.streams.plan import StreamsPlan
-from penstock.spark.streams.rows import row_batches
-from penstock.spark.streams.source import SourceDriver, Work, rows_of, stores_of
+from penstock.spark.streams.blocks.layout import block_of
+from penstock.spark.streams.blocks.packing import Block, Kind, tick
+from penstock.spark.streams.blocks.rows import row_batches
+from penstock.spark.streams.planning.plan import StreamsPlan
+from penstock.spark.streams.query.source import SourceDriver, Work, rows_of, stores_of
+from penstock.spark.streams.tasks.map_side import Common, MapSide, Row
 
 _SCHEMA: Final = pa.schema(
     [

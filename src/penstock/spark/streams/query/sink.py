@@ -1,0 +1,119 @@
+"""The end of the query: unpack blocks into the columns of the ``penstock`` sink, which writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    IntegerType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from penstock.arrow.layout import HEADERS
+from penstock.spark.sink.exactly_once import ExactlyOnceStreamWriter
+from penstock.spark.sink.options import SinkOptions
+from penstock.spark.sink.ownership import Driver
+from penstock.spark.sink.staged import GroupNote, TaskStaged
+from penstock.spark.sink.writer import StreamWriter
+from penstock.spark.streams.blocks.packing import Block, Kind
+from penstock.spark.streams.query.dead_letters import DeadLetterCount, DeadLettersSeen, with_dead_letters
+from penstock.spark.streams.state.times import note_of_times
+
+_HEADER: Final = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
+COLUMNS: Final = StructType(
+    [
+        StructField("topic", StringType()),
+        StructField("partition", IntegerType()),
+        StructField("key", BinaryType()),
+        StructField("value", BinaryType()),
+        StructField("timestamp", TimestampType()),
+        StructField("headers", ArrayType(_HEADER)),
+    ]
+)
+_SCHEMA: Final = pa.schema(
+    [
+        pa.field("topic", pa.string()),
+        pa.field("partition", pa.int32()),
+        pa.field("key", pa.binary()),
+        pa.field("value", pa.binary()),
+        pa.field("timestamp", pa.timestamp("us", "UTC")),
+        pa.field("headers", HEADERS),
+    ]
+)
+
+
+class _StreamsWriter(DataSourceStreamArrowWriter):
+    """A mixin that unpacks blocks into rows for another writer.
+
+    It counts in the checkpoint the rows that go to ``dead_letter_topic``.
+    """
+
+    def count_dead_letters(self, checkpoint: str | None, dead_letter_topic: str | None) -> None:
+        assert checkpoint is not None
+        self._letters = DeadLetterCount(checkpoint)
+        self._letter_topic = dead_letter_topic
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        seen = DeadLettersSeen(self._letter_topic)
+        blocks = Unpacking(_blocks(iterator))
+        report = super().write(seen.passing(blocks.rows()))  # type: ignore[safe-super]  # of the other base
+        return blocks.with_times(with_dead_letters(report, seen.count))
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        super().commit(messages, batchId)
+        self._letters.add(messages, batchId)
+
+
+class ExactlyOnceStreamsWriter(_StreamsWriter, ExactlyOnceStreamWriter):
+    def __init__(
+        self, options: SinkOptions, dead_letter_topic: str | None = None, driver: Driver | None = None
+    ) -> None:
+        super().__init__(options, COLUMNS, driver)
+        self.count_dead_letters(options.checkpoint, dead_letter_topic)
+
+
+class AtLeastOnceStreamsWriter(_StreamsWriter, StreamWriter):
+    def __init__(self, options: SinkOptions, dead_letter_topic: str | None = None) -> None:
+        super().__init__(options, COLUMNS)
+        self.count_dead_letters(options.checkpoint, dead_letter_topic)
+
+
+def _blocks(batches: Iterator[pa.RecordBatch]) -> Iterator[Block]:
+    for batch in batches:
+        for data in batch.column("block"):
+            yield Block.unpack(data.as_py())
+
+
+class Unpacking:
+    """The blocks of one task, converted to the sink's input."""
+
+    def __init__(self, blocks: Iterator[Block]) -> None:
+        self._blocks = blocks
+        self._times: list[GroupNote] = []
+
+    def rows(self) -> Iterator[pa.RecordBatch]:
+        """Yield each block of outputs as one batch of rows for one topic.
+
+        Blocks of other kinds are for tasks and have no output. Without a shuffle they come directly from the
+        source.
+        """
+        for block in self._blocks:
+            if block.kind is Kind.OUTPUTS and block.rows:
+                yield block.to_arrow(_SCHEMA)
+            elif block.kind is Kind.TIMES:
+                self._times.append(note_of_times(block))
+
+    def with_times(self, report: WriterCommitMessage) -> WriterCommitMessage:
+        """Add the times to the task's report, once all rows were taken; only a transaction keeps times."""
+        if self._times and isinstance(report, TaskStaged):
+            return replace(report, notes=tuple(self._times))
+        return report
