@@ -131,6 +131,16 @@ def test_a_joined_table_without_a_store_is_computed_when_read(app: App) -> None:
     assert test.output("out").read_values() == [("k", "4+None+2")]
 
 
+def test_a_joined_table_joins_another_by_foreign_key(app: App) -> None:
+    both = app.table("a").join(app.table("b"), pair)
+    both.join(app.table("names"), pair, on=lambda key, value: value[0], value=string).to_stream().to("out")
+    test = TopologyTest(app)
+    test.input("names").pipe("1", "one")
+    test.input("a").pipe("k", "1")
+    test.input("b").pipe("k", "2")
+    assert test.output("out").read_table() == {"k": "1+2+one"}
+
+
 def test_subscriptions_and_responses_keep_their_bytes() -> None:
     subscriptions, responses = subscription_serde(string), response_serde(string)
     for hashed in (None, bytes(range(16))):

@@ -58,7 +58,9 @@ def test_a_stage_alone_has_the_records_that_it_has_in_the_application() -> None:
         is_table = isinstance(stage, Table)
         value = long if is_table else string
         alone = App("shop", key=string, value=string)
-        alone._builder.topology = records_of(whole, stage._node, "stage", string, value, is_table=is_table)
+        alone._builder.topology = records_of(
+            whole, stage.handle.node, "stage", string, value, is_table=is_table
+        )
         assert answer(alone) == expected[name]
         assert alone.topology().source_topics().keys() == topics[name]
         assert app.describe() == described
@@ -66,7 +68,7 @@ def test_a_stage_alone_has_the_records_that_it_has_in_the_application() -> None:
 
 def test_its_stores_have_no_changelogs() -> None:
     app, stages = shop()
-    part = records_of(app.topology(), stages["counts"]._node, "stage", string, long, is_table=True)
+    part = records_of(app.topology(), stages["counts"].handle.node, "stage", string, long, is_table=True)
     [store] = part.stores.values()
     assert isinstance(store, KeyValueSpec)
     assert (store.name, store.logged) == ("counts", False)

@@ -1,13 +1,16 @@
 """Streams applications in Python: Kafka Streams' operations and semantics, run by Spark.
 
-This package holds the API that users write applications with: `App`, `Stream`, `Table`, windows, stores and
-`TopologyTest`. What the operations compute belongs in `penstock.topology`, and running on Spark in
-`penstock.spark`. Begin with `App`; test with `TopologyTest`. The guide is `docs/streams.md`.
+This package holds the API that users write applications with: `App`, `TopologyTest`, windows, stores, and in
+`dsl` streams and tables. What an operation adds to the topology is in `construction`. What the operations
+compute belongs in `penstock.topology`, and running on Spark in `penstock.spark`. Begin with `App`; test with
+`TopologyTest`. The guide is `docs/streams.md`.
 """
 
 from penstock.streams.app import App
-from penstock.streams.cogrouped import CogroupedStream
-from penstock.streams.grouped import GroupedStream, GroupedTable
+from penstock.streams.dsl.grouped import CogroupedStream, GroupedStream
+from penstock.streams.dsl.stream import Stream
+from penstock.streams.dsl.table import GlobalTable, GroupedTable, Table
+from penstock.streams.dsl.windowed import WindowedStream
 from penstock.streams.serdes import (
     Serde,
     Window,
@@ -22,11 +25,8 @@ from penstock.streams.serdes import (
     time_windowed,
 )
 from penstock.streams.stores import key_value_store, session_store, versioned_store, window_store
-from penstock.streams.stream import Stream
 from penstock.streams.suppressing import until_time_limit, until_window_closes
-from penstock.streams.table import GlobalTable, Table
 from penstock.streams.topology_test import TopologyTest
-from penstock.streams.windowed import WindowedStream
 from penstock.streams.windows import hopping, sessions, sliding, tumbling
 from penstock.topology.errors import (
     CoPartitioningError,

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from penstock.streams.builder import Builder
+from penstock.streams.construction.handles import GlobalTableHandle, StreamHandle
+from penstock.streams.construction.tables import source_table
+from penstock.streams.dsl.stream import Stream
+from penstock.streams.dsl.table import GlobalTable, Table
 from penstock.streams.durations import Duration, duration_ms
-from penstock.streams.stream import Stream
-from penstock.streams.table import GlobalTable, Table, source_table
 from penstock.topology import graph
 from penstock.topology.description import describe, mermaid
 from penstock.topology.errors import ErrorPolicy, TopologyError
@@ -124,7 +126,7 @@ class App:
         known = self._source(source)
         if known is None:
             known = self._builder.topology.add_source(source)
-        return Stream(self._builder, known, key=key_serde, value=value_serde, topics=frozenset(topics))
+        return Stream(StreamHandle(self._builder, known, key_serde, value_serde, frozenset(topics)))
 
     def _source(self, wanted: Source) -> Source | None:
         """The existing source that reads exactly these topics in exactly this way, if there is one."""
@@ -217,13 +219,15 @@ class App:
         source_name = builder.name(name, "KSTREAM-SOURCE-", "-source")
         source = Source(source_name, [topic], spec.key, spec.value, timestamp, reset)
         node_name = builder.name(name, "KTABLE-SOURCE-")
-        return source_table(
-            builder,
-            builder.topology.add_source(source),
-            spec,
-            node_name,
-            topics=frozenset([topic]),
-            stored=store is not None or history is not None,
+        return Table(
+            source_table(
+                builder,
+                builder.topology.add_source(source),
+                spec,
+                node_name,
+                topics=frozenset([topic]),
+                stored=store is not None or history is not None,
+            )
         )
 
     @overload
@@ -257,7 +261,7 @@ class App:
         )
         source, processor = builder.number("KSTREAM-SOURCE-"), builder.number("KTABLE-SOURCE-")
         builder.topology.add_global(graph.GlobalTable(topic, source, processor, spec))
-        return GlobalTable(builder, spec.name, spec.key, spec.value)
+        return GlobalTable(GlobalTableHandle(builder, spec.name))
 
     def from_dataframe(
         self,
@@ -296,7 +300,7 @@ class App:
         node = builder.topology.add_source(source)
         columns = (key_column, value_column, timestamp_column)
         builder.topology.frames[name] = graph.Frame(partitions, (frame, *columns, key_serde, value_serde))
-        return Stream(builder, node, key=key_serde, value=value_serde, topics=frozenset([name]))
+        return Stream(StreamHandle(builder, node, key_serde, value_serde, frozenset([name])))
 
     def topology(self) -> Topology:
         """The topology of all operations so far."""

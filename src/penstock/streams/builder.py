@@ -27,6 +27,7 @@ NO_SERDE: Final[Serde[Any]] = Serde(bytes, bytes, name="none")
 _REPARTITION: Final = "-repartition"
 
 
+# The plans that a host keeps in its checkpoint refer to this function by the name of the module.
 def _has_key(key: Any, value: Any) -> bool:
     return key is not None
 

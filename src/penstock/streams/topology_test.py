@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from penstock.protocol.murmur2 import partition_for_key
@@ -88,10 +88,10 @@ class TopologyTest:
         """
         if topic in self._topology.globals:
             spec = self._topology.globals[topic].store
-            return InputTopic(self, topic, key or spec.key, value or spec.value)
+            return InputTopic(self, self._pipe, topic, key or spec.key, value or spec.value)
         for node in self._topology.nodes.values():
             if isinstance(node, Source) and topic in map(self._topology.topic, node.topics):
-                return InputTopic(self, topic, key or node.key, value or node.value)
+                return InputTopic(self, self._pipe, topic, key or node.key, value or node.value)
         raise TopologyError(
             f"no stream or table reads topic {topic}; topics that are read: {sorted(self._parts)}"
         )
@@ -198,9 +198,15 @@ class InputTopic:
     """A topic that the application reads."""
 
     def __init__(
-        self, test: TopologyTest, topic: str, key: Serde[Any] | None, value: Serde[Any] | None
+        self,
+        test: TopologyTest,
+        pipe: Callable[[str, int | None, bytes | None, bytes | None, int, Headers], None],
+        topic: str,
+        key: Serde[Any] | None,
+        value: Serde[Any] | None,
     ) -> None:
         self._test = test
+        self._pipe = pipe
         self._topic = topic
         self._key = key
         self._value = value
@@ -234,7 +240,7 @@ class InputTopic:
     ) -> None:
         """Let the application process one record of raw bytes, which need not be valid for any serde."""
         timestamp_ms = self._test.now_ms if timestamp is None else time_ms(timestamp)
-        self._test._pipe(self._topic, partition, key, value, timestamp_ms, headers)
+        self._pipe(self._topic, partition, key, value, timestamp_ms, headers)
 
 
 class OutputTopic:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Literal, TypeAlias
+
 from penstock.streams.durations import Duration, duration_ms
 from penstock.topology.windows import JoinWindows, SessionWindows, SlidingWindows, TimeWindows
 
 NO_GRACE = "0 ms"
+
+AnyWindows: TypeAlias = TimeWindows | SlidingWindows | SessionWindows
+Emit: TypeAlias = Literal["on_update", "on_close"]
 
 
 def tumbling(size: Duration, *, grace: Duration = NO_GRACE) -> TimeWindows:

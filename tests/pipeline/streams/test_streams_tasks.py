@@ -20,7 +20,7 @@ from penstock.spark.streams.planning.plan import TopologyChanged
 from penstock.spark.streams.state.log import Changes
 from penstock.spark.streams.tasks.runner import changelog_block
 from penstock.streams import App, TopologyTest, json, long, raw, sessions, sliding, string, tumbling
-from penstock.streams.windowed import AnyWindows
+from penstock.streams.windows import AnyWindows
 from penstock.topology.errors import RecordFailed
 from penstock.topology.stores import KeyValueSpec
 

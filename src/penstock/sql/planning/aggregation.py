@@ -15,10 +15,10 @@ from penstock.sql.language.statements import Window, WindowKind
 from penstock.sql.planning.internal_serdes import row_serde, state_serde
 from penstock.sql.planning.row_operators import Nulls, RekeyRows, Row, picker
 from penstock.sql.planning.stages import Stage, Tools
-from penstock.streams.grouped import GroupedStream
-from penstock.streams.stream import Stream
-from penstock.streams.table import Table
-from penstock.streams.windowed import AnyWindows
+from penstock.streams.dsl.grouped import GroupedStream
+from penstock.streams.dsl.stream import Stream
+from penstock.streams.dsl.table import Table
+from penstock.streams.windows import AnyWindows
 from penstock.topology.serdes import Windowed
 from penstock.topology.windows import SessionWindows, TimeWindows
 

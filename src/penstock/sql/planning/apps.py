@@ -45,8 +45,8 @@ from penstock.sql.planning.row_operators import (
 from penstock.sql.planning.sources import SourceTime, named, serdes_of, time_reader
 from penstock.sql.planning.stages import RowOf, Stage, Tools
 from penstock.streams.app import App
-from penstock.streams.stream import Stream
-from penstock.streams.table import Table
+from penstock.streams.dsl.stream import Stream
+from penstock.streams.dsl.table import Table
 
 STORE: Final = "Project-Materialize"
 CACHE: Final = "cache.max.bytes.buffering"

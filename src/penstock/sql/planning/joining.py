@@ -13,9 +13,10 @@ from penstock.sql.language.statements import JoinKind
 from penstock.sql.planning.internal_serdes import row_serde
 from penstock.sql.planning.row_operators import Nulls, RekeyRows, Row
 from penstock.sql.planning.stages import Stage, Tools
-from penstock.streams.joins import join_foreign_key, join_streams
-from penstock.streams.stream import Stream
-from penstock.streams.table import Table
+from penstock.streams.construction.stream_joins import join_streams
+from penstock.streams.construction.table_joins import join_foreign_key
+from penstock.streams.dsl.stream import Stream
+from penstock.streams.dsl.table import Table
 from penstock.topology.serdes import Serde, Windowed
 from penstock.topology.windows import JoinWindows
 
@@ -66,9 +67,9 @@ def _streams(join: Join, one: Any, other: Any, pair: Pair, rows: Serde[Any]) -> 
     before_ms, after_ms = within.before_ms, within.after_ms
     if is_swapped:
         one, other, before_ms, after_ms = other, one, after_ms, before_ms
-    return join_streams(
-        one,
-        other,
+    made = join_streams(
+        one.handle,
+        other.handle,
         pair.swapped if is_swapped else pair,
         JoinWindows(before_ms, after_ms, grace_ms),
         left_outer=join.kind_of_join is not JoinKind.INNER,
@@ -76,6 +77,7 @@ def _streams(join: Join, one: Any, other: Any, pair: Pair, rows: Serde[Any]) -> 
         value=rows,
         at_once=within.grace_ms is None,
     )
+    return Stream(made)
 
 
 def _foreign_key(
@@ -84,15 +86,16 @@ def _foreign_key(
     assert isinstance(left.rows, Table)
     assert isinstance(right.rows, Table)
     reference = ForeignKey(tools.row([join.left_key], left.schema))
-    return join_foreign_key(
-        left.rows,
-        right.rows,
+    made = join_foreign_key(
+        left.rows.handle,
+        right.rows.handle,
         reference,
         pair.of_values,
         outer=join.kind_of_join is not JoinKind.INNER,
         value=rows,
         tells_misses=False,
     )
+    return Table(made)
 
 
 class ForeignKey:

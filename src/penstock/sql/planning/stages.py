@@ -19,8 +19,8 @@ from penstock.sql.evaluation import (
 )
 from penstock.sql.language.types import SqlType
 from penstock.sql.planning.processing_log import report_expression
-from penstock.streams.stream import Stream
-from penstock.streams.table import Table
+from penstock.streams.dsl.stream import Stream
+from penstock.streams.dsl.table import Table
 from penstock.topology.serdes import Serde
 
 RowOf = Callable[[Any, Any], Any]

@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
+from typing import Any, Generic, TypeVar
 
-from penstock.streams import grouped, table
-from penstock.streams.durations import Duration, duration_ms
+from penstock.streams.construction.aggregates import aggregate_windows
+from penstock.streams.construction.groups import StreamGroup
+from penstock.streams.dsl.table import Table
+from penstock.streams.durations import Duration
+from penstock.streams.windows import AnyWindows, Emit
 from penstock.topology.errors import TopologyError
-from penstock.topology.serdes import Serde, Windowed, long, session_windowed, sum_and_count, time_windowed
-from penstock.topology.sliding_windows import AggregateSlidingWindows
-from penstock.topology.stores import StoreSpec
+from penstock.topology.serdes import Serde, Windowed, long, sum_and_count
 from penstock.topology.vectorised import aggregator as as_aggregator
-from penstock.topology.window_stores import SessionSpec, WindowSpec
-from penstock.topology.windowed_aggregates import AggregateSessions, AggregateTimeWindows, WindowedTable
-from penstock.topology.windows import SessionWindows, SlidingWindows, TimeWindows
-
-if TYPE_CHECKING:
-    from penstock.streams.stream import Stream
+from penstock.topology.windows import TimeWindows
 
 K = TypeVar("K")
 V = TypeVar("V")
 A = TypeVar("A")
-
-AnyWindows: TypeAlias = TimeWindows | SlidingWindows | SessionWindows
-Emit: TypeAlias = Literal["on_update", "on_close"]
 
 
 class WindowedStream(Generic[K, V]):
@@ -45,9 +38,7 @@ class WindowedStream(Generic[K, V]):
         [('ann', 1), ('ann', 2), ('ann', 1)]
     """
 
-    def __init__(
-        self, group: grouped.GroupedStream[K, V], windows: AnyWindows, emit: Emit, cached: bool
-    ) -> None:
+    def __init__(self, group: StreamGroup[K, V], windows: AnyWindows, emit: Emit, cached: bool) -> None:
         if emit not in ("on_update", "on_close"):
             raise TopologyError(f"windows are emitted on_update or on_close, not {emit!r}")
         if cached and not isinstance(windows, TimeWindows):
@@ -70,62 +61,23 @@ class WindowedStream(Generic[K, V]):
         retention: Duration | None,
         logged: bool,
         name: str | None,
-    ) -> table.Table[Windowed[K], Any]:
-        windows, builder = self._windows, self._group._builder
-        if isinstance(windows, SessionWindows) and merger is None:
-            raise TopologyError("an aggregate of sessions needs a merger, because sessions can merge")
-        kept_ms = windows.retention_ms
-        if retention is not None:
-            kept_ms = duration_ms(retention, "retention")
-            if kept_ms < windows.retention_ms:
-                raise TopologyError(
-                    f"windows are open for {windows.retention_ms} ms, so retention is at least that, "
-                    f"not {kept_ms} ms"
-                )
-        store_name = builder.store_name(store, prefix)
-        node_name = builder.name(name, prefix)
-        source: Stream[K, V] = self._group._partitioned(store_name, named=store is not None)
-        where = f"store {store_name}"
-        key_serde, value_serde = builder.key_serde(source._key, where), builder.value_serde(value, where)
-        spec: StoreSpec
-        operator: WindowedTable
-        windowed: Serde[Windowed[K]]
-        if isinstance(windows, SessionWindows):
-            assert merger is not None
-            spec = SessionSpec(
-                name=store_name, key=key_serde, value=value_serde, logged=logged, retention_ms=kept_ms
-            )
-            operator = AggregateSessions(
-                store_name, windows, initializer, aggregator, merger, on_close=self._on_close
-            )
-            windowed = session_windowed(key_serde)
-        else:
-            size_ms = windows.difference_ms if isinstance(windows, SlidingWindows) else windows.size_ms
-            spec = WindowSpec(
-                name=store_name,
-                key=key_serde,
-                value=value_serde,
+    ) -> Table[Windowed[K], Any]:
+        return Table(
+            aggregate_windows(
+                self._group,
+                self._windows,
+                initializer,
+                aggregator,
+                merger,
+                prefix,
+                on_close=self._on_close,
+                cached=self._cached,
+                store=store,
+                value=value,
+                retention=retention,
                 logged=logged,
-                retention_ms=kept_ms,
-                window_size_ms=size_ms,
+                name=name,
             )
-            if isinstance(windows, SlidingWindows):
-                operator = AggregateSlidingWindows(
-                    store_name, windows, initializer, aggregator, on_close=self._on_close
-                )
-            else:
-                operator = AggregateTimeWindows(
-                    store_name,
-                    windows,
-                    initializer,
-                    aggregator,
-                    on_close=self._on_close,
-                    cached=self._cached,
-                )
-            windowed = time_windowed(key_serde, size_ms)
-        node = builder.processor(node_name, operator, [source._node])
-        return table.Table(
-            builder, node, operator, spec, key=windowed, value=value_serde, topics=source._topics
         )
 
     def count(
@@ -135,7 +87,7 @@ class WindowedStream(Generic[K, V]):
         retention: Duration | None = None,
         logged: bool = True,
         name: str | None = None,
-    ) -> table.Table[Windowed[K], int]:
+    ) -> Table[Windowed[K], int]:
         """Count the records of each window, as a 64-bit integer."""
         return self._aggregated(
             lambda: 0,
@@ -158,7 +110,7 @@ class WindowedStream(Generic[K, V]):
         retention: Duration | None = None,
         logged: bool = True,
         name: str | None = None,
-    ) -> table.Table[Windowed[K], V]:
+    ) -> Table[Windowed[K], V]:
         """Combine each window's values with ``reducer(aggregate, value)``, starting from the first value.
 
         When two sessions merge, the later session's aggregate is passed as the value.
@@ -173,7 +125,7 @@ class WindowedStream(Generic[K, V]):
             merge,
             "KSTREAM-REDUCE-",
             store,
-            value or self._group._stream._value,
+            value or self._group.value,
             retention,
             logged,
             name,
@@ -190,7 +142,7 @@ class WindowedStream(Generic[K, V]):
         retention: Duration | None = None,
         logged: bool = True,
         name: str | None = None,
-    ) -> table.Table[Windowed[K], A]:
+    ) -> Table[Windowed[K], A]:
         """Fold each record into its window's aggregate with ``aggregator(key, value, aggregate)``.
 
         ``initializer()`` returns the first aggregate. ``merger(key, aggregate, other)`` merges two sessions;
@@ -211,14 +163,14 @@ class WindowedStream(Generic[K, V]):
         retention: Duration | None = None,
         logged: bool = True,
         name: str | None = None,
-    ) -> table.Table[Windowed[K], Any]:
+    ) -> Table[Windowed[K], Any]:
         """Sum the values, or ``of(value)``; ``value`` is the sum's serde."""
         take = of or _itself
         return self.aggregate(
             lambda: 0,
             lambda key, new, total: total + take(new),
             lambda key, one, other: one + other,
-            value=value or (self._group._stream._value if of is None else None),
+            value=value or (self._group.value if of is None else None),
             store=store,
             retention=retention,
             logged=logged,
@@ -234,7 +186,7 @@ class WindowedStream(Generic[K, V]):
         retention: Duration | None = None,
         logged: bool = True,
         name: str | None = None,
-    ) -> table.Table[Windowed[K], Any]:
+    ) -> Table[Windowed[K], Any]:
         """Keep the least value, or ``of(value)``; ``value`` is the result's serde."""
         return self._extreme(min, of, value, store, retention, logged, name)
 
@@ -247,7 +199,7 @@ class WindowedStream(Generic[K, V]):
         retention: Duration | None = None,
         logged: bool = True,
         name: str | None = None,
-    ) -> table.Table[Windowed[K], Any]:
+    ) -> Table[Windowed[K], Any]:
         """Keep the greatest value, or ``of(value)``; ``value`` is the result's serde."""
         return self._extreme(max, of, value, store, retention, logged, name)
 
@@ -260,7 +212,7 @@ class WindowedStream(Generic[K, V]):
         retention: Duration | None,
         logged: bool,
         name: str | None,
-    ) -> table.Table[Windowed[K], Any]:
+    ) -> Table[Windowed[K], Any]:
         take = of or _itself
 
         def better(best: Any, new: Any) -> Any:
@@ -270,7 +222,7 @@ class WindowedStream(Generic[K, V]):
             lambda: None,
             lambda key, new, best: better(best, take(new)),
             lambda key, one, other: better(one, other),
-            value=value or (self._group._stream._value if of is None else None),
+            value=value or (self._group.value if of is None else None),
             store=store,
             retention=retention,
             logged=logged,
@@ -286,7 +238,7 @@ class WindowedStream(Generic[K, V]):
         retention: Duration | None = None,
         logged: bool = True,
         name: str | None = None,
-    ) -> table.Table[Windowed[K], float]:
+    ) -> Table[Windowed[K], float]:
         """Average the values, or ``of(value)``; ``value`` is the serde of the mean, if it is written."""
         take: Callable[[Any], float] = of or _itself
         pairs = self.aggregate(

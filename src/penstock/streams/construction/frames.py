@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from penstock.streams.builder import Builder
-from penstock.topology.graph import Node
-from penstock.topology.serdes import Serde
+from penstock.streams.construction.handles import StreamHandle, TableHandle
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -15,12 +13,8 @@ if TYPE_CHECKING:
 
 
 def stage_as_frame(
-    builder: Builder,
-    node: Node,
-    key: Serde[Any] | None,
-    value: Serde[Any] | None,
+    stage: StreamHandle[Any, Any] | TableHandle[Any, Any],
     *,
-    is_table: bool,
     bootstrap_servers: str,
     spark: SparkSession | None,
     schema: str | DataType | None,
@@ -29,19 +23,18 @@ def stage_as_frame(
     options: Mapping[str, str] | None,
 ) -> DataFrame:
     """Return one stage of the application as a DataFrame: see `penstock.streams.Stream.df`."""
-    from penstock.spark.launching.session import (
-        build_session,  # only applications that run on Spark import pyspark
-    )
+    # Only applications that run on Spark import pyspark.
+    from penstock.spark.launching.session import build_session
     from penstock.spark.streams.stages.frames import stage_frame
 
-    where = f"{node.name} as a DataFrame"
-    topology = builder.topology
+    where = f"{stage.node.name} as a DataFrame"
+    topology = stage.builder.topology
     return stage_frame(
         topology,
-        node,
-        builder.key_serde(key, where),
-        builder.value_serde(value, where),
-        is_table=is_table,
+        stage.node,
+        stage.builder.key_serde(stage.key, where),
+        stage.builder.value_serde(stage.value, where),
+        is_table=isinstance(stage, TableHandle),
         bootstrap_servers=bootstrap_servers,
         spark=spark if spark is not None else build_session(topology.application),
         schema=schema,
