@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import pickle
 from typing import Any
 
 import pytest
@@ -69,3 +71,18 @@ def test_averages_can_be_sent() -> None:
     test = TopologyTest(app)
     test.input("in").pipe("k", 3)
     assert test.store("means").get("k") == (3.0, 1)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_topology_that_was_sent_names_one_thing_of_the_streams_api(name: str) -> None:
+    """Checkpoints of hosts keep topologies, so whatever they name must stay in its module."""
+    named: set[tuple[str, str]] = set()
+
+    class Reading(pickle.Unpickler):
+        def find_class(self, module: str, name: str) -> Any:
+            named.add((module, name))
+            return super().find_class(module, name)
+
+    Reading(io.BytesIO(cloudpickle.dumps(build(name).topology()))).load()
+    of_the_api = {found for found in named if found[0].startswith("penstock.streams")}
+    assert of_the_api <= {("penstock.streams.builder", "_has_key")}

@@ -360,9 +360,8 @@ class App:
         Raises MissingTopics, CoPartitioningError, InternalTopicMismatch, CheckpointMismatch, GroupInUse,
         ConfigError, MetricsPortTaken.
         """
-        from penstock.spark.streams.running.application import (
-            start,  # only applications that run on Spark import pyspark
-        )
+        # Only applications that run on Spark import pyspark.
+        from penstock.spark.streams.running.application import start
 
         self._running = start(
             self.topology(),
