@@ -19,10 +19,9 @@ FLOORS: dict[str, set[str]] = {
     "protocol": set(),
     "storage": {"protocol"},
     "consensus": {"protocol"},
-    "security": {"protocol"},
-    "metadata": {"protocol", "consensus", "security"},
-    "coordinators": {"protocol", "security"},
-    "broker": {"protocol", "storage", "consensus", "security", "metadata", "coordinators"},
+    "metadata": {"protocol", "consensus"},
+    "coordinators": {"protocol"},
+    "broker": {"protocol", "storage", "consensus", "metadata", "coordinators"},
     "client": {"protocol"},
     "operations": {"protocol", "client"},
     # formats imports patterns that match in linear time from the coordinators, and nothing else of ours

@@ -31,7 +31,6 @@ from penstock.protocol.columns import (
 )
 from penstock.protocol.compression import Codec
 from penstock.protocol.kernels import pure
-from penstock.protocol.lookup import find_null_key, first_offset_at, max_timestamp_offset
 from penstock.protocol.murmur2 import partition_for_key
 from penstock.protocol.records import (
     ControlRecordType,
@@ -547,26 +546,9 @@ def test_bad_partitions_are_refused(kernel: ModuleType) -> None:
 # --- inspecting produced batches ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("codec", Codec)
-def test_null_keys_are_found(kernel: ModuleType, codec: Codec) -> None:
-    keyed = [Record(0, NOW_MS, b"%d" % n, b"v") for n in range(5)]
-    assert not find_null_key(encode_batch(keyed, compression=codec))
-    assert find_null_key(encode_batch([*keyed, Record(0, 1, None, b"v")], compression=codec))
-
-
-def test_records_are_found_by_timestamp(kernel: ModuleType) -> None:
-    times = [5, 3, 9, 9, 4]
-    data = b"xx" + encode_batch([Record(0, at, None, None) for at in times], 100, Codec.ZSTD)
-    assert first_offset_at(data, 0, 2) == (100, 5)
-    assert first_offset_at(data, 6, 2) == (102, 9)
-    assert first_offset_at(data, 10, 2) is None
-    assert max_timestamp_offset(data, 2) == (102, 9)
-
-
-def test_a_batch_that_compaction_emptied_has_no_latest_record(kernel: ModuleType) -> None:
+def test_a_batch_that_compaction_emptied_has_no_rows(kernel: ModuleType) -> None:
     data = bytearray(encode_batch([Record(0, 1, b"k", b"v")])[: batch.HEADER_SIZE])
     batch.write_header(data, batch.parse_header(data)._replace(count=0))
-    assert max_timestamp_offset(data) is None
     found = decode_columns(data)
     assert (found.rows, found.next_offset) == (0, 1)
 

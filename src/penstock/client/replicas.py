@@ -29,10 +29,6 @@ class PartitionReplicas:
     offline_replicas: tuple[int, ...]
 
     @property
-    def is_under_replicated(self) -> bool:
-        return len(self.isr) < len(self.replicas)
-
-    @property
     def is_offline(self) -> bool:
         return self.leader_id == NO_LEADER
 

@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from penstock.client.cluster import Cluster
 from penstock.client.config import ClientConfig
@@ -284,12 +284,6 @@ class Host:
         query = self._query
         if query is not None:
             query.processAllAvailable()
-
-    def last_progress(self) -> Mapping[str, Any] | None:
-        """Return Spark's progress of the last batch."""
-        query = self._query
-        found: Mapping[str, Any] | None = None if query is None else query.lastProgress
-        return found
 
     def _require_running(self) -> None:
         if self._is_fenced or self._stopping.is_set():

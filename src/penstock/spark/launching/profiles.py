@@ -16,13 +16,12 @@ ProfileName = Literal["quick", "steady", "low-latency", "throughput"]
 class Profile:
     """The settings of one profile.
 
-    ``jvm_options`` and ``launch`` apply when the JVM starts, the others to an application in any session.
+    ``jvm_options`` apply when the JVM starts, the other settings to an application in any session.
     ``shuffle_partitions`` is the number of tasks that work on state; None means one for each core.
     ``options`` are defaults for the source, which the application's own options override.
     """
 
     jvm_options: str = ""
-    launch: Mapping[str, str] = field(default_factory=dict)
     shuffle_partitions: int | None = None
     commit_interval_ms: int = 0
     options: Mapping[str, str] = field(default_factory=dict)

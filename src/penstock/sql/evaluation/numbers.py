@@ -75,10 +75,6 @@ def bigint_of_double(value: float) -> int:
     return BIGINT_BOUND - 1 if value >= BIGINT_BOUND else int(max(-9223372036854775808.0, value))
 
 
-def double_of(value: int | Decimal) -> float:
-    return float(value)
-
-
 def unsigned_zero(value: Decimal) -> Decimal:
     """Remove the sign of a zero, as Java's decimals have no negative zero."""
     return value if value else value.copy_abs()

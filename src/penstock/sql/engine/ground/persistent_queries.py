@@ -42,11 +42,6 @@ class PersistentQuery:
     def runs_on_host(self) -> bool:
         return self.plan is not None
 
-    @property
-    def is_of_creation(self) -> bool:
-        """Whether the statement also created the sink, so that both are dropped together."""
-        return self.purpose is not QueryPurpose.INSERT
-
 
 def sources_of(step: Step) -> Iterator[DataSource]:
     """Yield the sources that a plan reads, from left to right."""
