@@ -13,6 +13,7 @@ SOURCE = ROOT / "src" / "penstock"
 MODULES = sorted(SOURCE.rglob("*.py"))
 KERNELS = sorted(SOURCE.rglob("*.pyx"))
 MODULE_LINES_MAX = 700
+LOADED_BY_NAME = ("penstock.broker.api.",)  # broker/api_table imports every module of this folder
 
 # Each floor and the floors below it that it may import. Where spark and broker meet, they meet on the wire.
 FLOORS: dict[str, set[str]] = {
@@ -146,6 +147,44 @@ def test_file_names_of_tests_are_unique() -> None:
 def test_no_module_is_a_drawer_for_odds_and_ends() -> None:
     names = {"utils", "util", "common", "misc", "helpers"}
     assert not [path for path in SOURCE.rglob("*") if path.stem in names]
+
+
+def test_every_module_is_used() -> None:
+    """A module is imported, named in a string, an entry point, or run by `python -m`; tests don't count."""
+    trees = {name_of(path): ast.parse(path.read_text()) for path in MODULES}
+    used = {name for module, tree in trees.items() for name in mentioned_modules(tree) if name != module}
+    entry_points = (ROOT / "pyproject.toml").read_text()
+    assert not [
+        path
+        for path, (module, tree) in zip(MODULES, trees.items(), strict=True)
+        if module not in used
+        and path.name != "__init__.py"
+        and not module.startswith(LOADED_BY_NAME)
+        and f'"{module}"' not in entry_points
+        and not is_program(tree)
+    ]
+
+
+def name_of(path: Path) -> str:
+    parts = path.relative_to(ROOT / "src").with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def mentioned_modules(tree: ast.Module) -> Iterator[str]:
+    """What a module imports or names in a string, such as "penstock.cli.main" or "penstock.cli.main:app"."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value.partition(":")[0]
+
+
+def is_program(tree: ast.Module) -> bool:
+    """Whether a module runs something under `if __name__ == "__main__"`."""
+    return any(isinstance(node, ast.If) and "__name__" in ast.unparse(node.test) for node in tree.body)
 
 
 def test_modules_answer_one_question() -> None:
