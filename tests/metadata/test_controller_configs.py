@@ -319,10 +319,20 @@ def test_who_asks_a_controller_itself_may_uncordon_directories_only() -> None:
     assert cordon("", is_forwarded=False) == OK
 
 
-def test_a_value_has_a_greatest_length(bench: ControllerBench) -> None:
+def test_a_value_has_a_greatest_size(bench: ControllerBench) -> None:
     longest = ",".join(["1:1"] * 8192)
     assert len(longest) == 32767
     assert alter(bench, TOPIC, "t", "leader.replication.throttled.replicas", longest) == OK
     code, message = alter(bench, TOPIC, "t", "leader.replication.throttled.replicas", "2:2", AlterOp.APPEND)
+    assert code == ErrorCode.INVALID_CONFIG
+    assert "exceeds the maximum value size of 32767 bytes" in (message or "")
+
+
+def test_the_size_of_a_value_is_in_bytes() -> None:
+    """Kafka cannot write a longer string to the metadata log either."""
+    bench = ControllerBench(brokers=(1, 2))
+    longest = "/" + "ü" * 16383
+    assert alter(bench, BROKER, "2", "cordoned.log.dirs", longest) == OK
+    code, message = alter(bench, BROKER, "2", "cordoned.log.dirs", longest + "x")
     assert code == ErrorCode.INVALID_CONFIG
     assert "exceeds the maximum value size of 32767 bytes" in (message or "")

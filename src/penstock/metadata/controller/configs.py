@@ -45,8 +45,12 @@ R = TypeVar(
 A = TypeVar("A")
 
 
-VALUE_LENGTH_MAX: Final = 32767
-"""Limits the length of a value, as in Kafka."""
+VALUE_BYTES_MAX: Final = 32767
+"""Limits a value in UTF-8, since Kafka cannot write longer strings to its metadata log.
+
+Kafka 4.3 compares the number of UTF-16 code units. A value of fewer units and too many bytes then fails there
+with UNKNOWN_SERVER_ERROR.
+"""
 
 
 class AlterOp(IntEnum):
@@ -114,11 +118,11 @@ def _checked(state: ControllerState, records: list[Message], *, is_forwarded: bo
     for record in records:
         if not isinstance(record, ConfigRecord) or not record.value:
             continue
-        if len(record.value) > VALUE_LENGTH_MAX:
+        if len(record.value.encode()) > VALUE_BYTES_MAX:
             raise Refusal(
                 ErrorCode.INVALID_CONFIG,
                 "The configuration value cannot be added because it exceeds the maximum value size of "
-                f"{VALUE_LENGTH_MAX} bytes.",
+                f"{VALUE_BYTES_MAX} bytes.",
             )
         if record.name == CORDONED_LOG_DIRS and not is_forwarded:
             _check_only_fewer(state, record)
