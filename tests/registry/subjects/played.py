@@ -32,7 +32,7 @@ class Played(Registry):
             self.write(each)
 
     def write(self, record: Record) -> None:
-        reason = self.replay(record.key, record.value, len(self.log), 1_000 + len(self.log))
+        reason = self.replay(record.key, record.value, timestamp_ms=1_000 + len(self.log))
         assert reason is None, reason
         self.log.append(record)
 

@@ -164,8 +164,8 @@ def a_random_log(chance: random.Random) -> Played:
 def replayed(*logs: list[Record]) -> Registry:
     registry = Registry()
     for log in logs:
-        for offset, each in enumerate(log):
-            registry.replay(each.key, each.value, offset)
+        for each in log:
+            registry.replay(each.key, each.value)
     return registry
 
 

@@ -109,7 +109,7 @@ def test_records_of_which_any_part_is_anything() -> None:
         data = [json.dumps(each).encode() for each in (key, value)]
         if chance.random() < 0.1:
             data[chance.randrange(2)] = data[1][: chance.randrange(len(data[1]))]
-        reasons.add(registry.replay(data[0], None if chance.random() < 0.1 else data[1], 0))
+        reasons.add(registry.replay(data[0], None if chance.random() < 0.1 else data[1]))
     assert len(reasons) > 20
     shown(registry)
 

@@ -156,7 +156,7 @@ def test_records_of_other_versions_are_read() -> None:
     played = Played()
 
     def write(key: object, value: object) -> str | None:
-        return played.replay(json.dumps(key).encode(), json.dumps(value).encode(), 0)
+        return played.replay(json.dumps(key).encode(), json.dumps(value).encode())
 
     # Records from before formats, references and magic byte 1, with blanks and fields in any order; then from
     # the future.
@@ -239,7 +239,7 @@ def test_a_record_that_cannot_be_read_is_left_out_and_told(
 ) -> None:
     registry = Registry()
     before = shown(registry)
-    assert reason in (registry.replay(key, value, 0) or "")
+    assert reason in (registry.replay(key, value) or "")
     assert shown(registry) == before
 
 
@@ -247,14 +247,14 @@ def test_an_id_that_is_another_schemas_is_left_out() -> None:
     played = Played()
     played.put("s", '"string"')
     thief = records.schema_record(SchemaValue("t", 1, 1, '"int"'))
-    assert "the id 1 belongs to another schema" in (played.replay(thief.key, thief.value, 1) or "")
+    assert "the id 1 belongs to another schema" in (played.replay(thief.key, thief.value) or "")
     assert played.subjects() == ["s"]
 
 
 def test_answers_as_confluent_writes_them() -> None:
     played = Played()
     written = records.schema_record(replace(FULL, deleted=True))
-    played.replay(written.key, written.value, 0, timestamp_ms=5)
+    played.replay(written.key, written.value, timestamp_ms=5)
     played.do(played.set_config("al", {"alias": "s"}))
     parts = {
         "guid": "91b89732-b498-12c2-30b3-6905020b2eaf",

@@ -142,6 +142,6 @@ class Image:
 
     def _replay(self, key: bytes | None, value: bytes | None, offset: int, timestamp_ms: int) -> None:
         self._replays += 1
-        problem = self._registry.replay(key, value, offset, timestamp_ms)
+        problem = self._registry.replay(key, value, timestamp_ms)
         if problem is not None:
             log.warning("a record was skipped offset=%d reason=%s", offset, problem)

@@ -29,16 +29,13 @@ class Registry:
     def __init__(self, settings: Settings | None = None) -> None:
         self._state = State.empty(settings if settings is not None else Settings())
 
-    def replay(
-        self, key: bytes | None, value: bytes | None, offset: int, timestamp_ms: int = 0
-    ) -> str | None:
+    def replay(self, key: bytes | None, value: bytes | None, timestamp_ms: int = 0) -> str | None:
         """Apply a record of `_schemas`; applying it again changes nothing.
 
         Returns None, or the reason why the record was skipped: it can't be read, or its schema has an id that
         belongs to another schema.
         """
-        reason = self._state.image.replay(key, value, timestamp_ms)
-        return None if reason is None else f"the record at offset {offset}: {reason}"
+        return self._state.image.replay(key, value, timestamp_ms)
 
     # Writes, for the leader.
 
