@@ -111,7 +111,6 @@ class SimulatedCluster:
         what: str | Callable[[], str],
         condition: Callable[[], bool],
         timeout_s: float,
-        pause_s: float = 0.1,
     ) -> None:
         """Wait for the condition; raise a Violation with `what` if it is not true in time."""
         deadline_s = self.loop.now_s + timeout_s
