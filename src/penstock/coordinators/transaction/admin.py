@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from penstock.coordinators.patterns import Pattern, PatternError
 from penstock.coordinators.transaction.metadata import TransactionMetadata
 from penstock.coordinators.transaction.shard import Shard
 from penstock.coordinators.transaction.states import TransactionState
+from penstock.patterns import Pattern, PatternError
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import (
     DescribeTransactionsResponse,

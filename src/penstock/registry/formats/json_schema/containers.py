@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from penstock.coordinators.patterns import Pattern, PatternError
+from penstock.patterns import Pattern, PatternError
 from penstock.registry.formats.json_schema.comparison import Comparison, Difference, Differences, Path, Rules
 from penstock.registry.formats.json_schema.nodes import ABSENT, Node
 from penstock.registry.formats.json_schema.simple import limits
