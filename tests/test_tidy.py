@@ -39,8 +39,8 @@ FLOORS: dict[str, set[str]] = {
     "bench": {"testing"},
     "demo": {"protocol", "client", "arrow", "spark", "streams", "testing"},
     "cli": {
-        *{"protocol", "storage", "metadata", "broker", "client", "arrow", "views", "spark", "streams"},
-        *{"operations", "registry", "sql", "testing", "bench", "demo"},
+        *{"protocol", "storage", "metadata", "broker", "client", "topology", "arrow", "views", "spark"},
+        *{"streams", "operations", "registry", "sql", "testing", "bench", "demo"},
     },
 }
 

@@ -5,9 +5,10 @@ Examples: ``timedelta(minutes=5)``, ``"5 minutes"``, ``"1 hour 30 minutes"``, ``
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime, timedelta
 from typing import Final, TypeAlias
+
+from penstock.topology.durations import parse_ms
 
 Duration: TypeAlias = timedelta | str
 """A timedelta, or a text of numbers and units: ms, seconds, minutes, hours, days, weeks."""
@@ -15,15 +16,6 @@ Duration: TypeAlias = timedelta | str
 Time: TypeAlias = datetime | int
 """A datetime with a time zone, or milliseconds since 1970 (UTC)."""
 
-_UNITS_MS: Final = {
-    **dict.fromkeys(("ms", "millisecond", "milliseconds"), 1),
-    **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), 1_000),
-    **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), 60_000),
-    **dict.fromkeys(("h", "hour", "hours"), 3_600_000),
-    **dict.fromkeys(("d", "day", "days"), 86_400_000),
-    **dict.fromkeys(("w", "week", "weeks"), 604_800_000),
-}
-_PART: Final = re.compile(r"\s*(\d+)\s*([a-z]+)\s*", re.ASCII | re.IGNORECASE)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MS: Final = timedelta(milliseconds=1)
 
@@ -40,15 +32,10 @@ def duration_ms(duration: Duration, what: str = "a duration") -> int:
         return ms
     if not isinstance(duration, str):
         raise TypeError(f"{what} is a timedelta or text like '10 seconds', not {duration!r}")
-    total, position = 0, 0
-    while position < len(duration) or not duration:
-        part = _PART.match(duration, position)
-        unit_ms = None if part is None else _UNITS_MS.get(part[2].lower())
-        if part is None or unit_ms is None:
-            raise ValueError(f"{what} is text like '10 seconds' or '1 hour 30 minutes', not {duration!r}")
-        total += int(part[1]) * unit_ms
-        position = part.end()
-    return total
+    found = parse_ms(duration)
+    if found is None:
+        raise ValueError(f"{what} is text like '10 seconds' or '1 hour 30 minutes', not {duration!r}")
+    return found
 
 
 def time_ms(time: Time) -> int:
