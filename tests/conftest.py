@@ -14,7 +14,7 @@ from kafka_node import record_classes
 from leftovers import Leftovers
 from long_run import skip_long
 from maven_jars import cache_root, jars_of
-from penstock.testing.memory import MEMORY_MAX
+from penstock.processes.memory import MEMORY_MAX
 from reruns import Reruns, are_requested
 
 # No deadline, because a busy machine is no failure and pytest-timeout ends tests that hang. `make fuzz` runs

@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
-from penstock.testing.forked_nodes import FORKER
+from penstock.processes.forked_nodes import FORKER
 
 MARK: Final = "PENSTOCK_TEST_RUN"
 """The environment variable that processes inherit from the tests; a nested pytest appends to its value."""
@@ -239,7 +239,7 @@ def _ends_with_pytest(stat: Stat) -> bool:
 
 
 def _forks_nodes(stat: Stat) -> bool:
-    """Whether a process is the one that `penstock.testing` forks nodes from."""
+    """Whether a process is the one that `penstock.processes` forks nodes from."""
     return stat.is_child_of_pytest and FORKER in _words(stat.process.pid)
 
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
-from penstock.testing.forked_nodes import ForkedNode, close_pipes, start_node
-from penstock.testing.memory import bound_memory
+from penstock.processes.forked_nodes import ForkedNode, close_pipes, start_node
+from penstock.processes.memory import bound_memory
 
 START = [sys.executable, "-m", "penstock.cli.child", "start"]
 START_TIMEOUT_S = 60

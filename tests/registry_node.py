@@ -11,8 +11,8 @@ import sys
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+from penstock.processes.memory import bound_memory
 from penstock.registry.api.server import RegistryServer
-from penstock.testing.memory import bound_memory
 
 
 class Answer(NamedTuple):

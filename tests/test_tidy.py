@@ -34,13 +34,14 @@ FLOORS: dict[str, set[str]] = {
     "spark": {"protocol", "client", "registry", "arrow", "topology", "views"},
     "streams": {"protocol", "topology", "views", "spark"},
     "sql": {"protocol", "client", "registry", "web", "topology", "arrow", "views", "spark", "streams"},
-    # Cluster starts nodes as processes; the simulator runs them in process and inspects them
-    "testing": {"protocol", "storage", "metadata", "broker"},
+    "processes": set(),
+    # Cluster plans nodes and starts them as processes; the simulator runs them in process and inspects them
+    "testing": {"protocol", "storage", "metadata", "broker", "processes"},
     "bench": {"testing"},
     "demo": {"protocol", "client", "arrow", "spark", "streams", "testing"},
     "cli": {
         *{"protocol", "storage", "metadata", "broker", "client", "topology", "arrow", "views", "spark"},
-        *{"streams", "operations", "registry", "sql", "testing", "bench", "demo"},
+        *{"streams", "operations", "registry", "sql", "processes", "testing", "bench", "demo"},
     },
 }
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from broker_wire import Wire, batch_of
+from penstock.processes.memory import bound_memory
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import (
     CreateTopicsRequest,
@@ -22,7 +23,6 @@ from penstock.protocol.messages import (
     IncrementalAlterConfigsResponse,
 )
 from penstock.testing import Cluster
-from penstock.testing.memory import bound_memory
 from waiting import wait_until
 
 StartNode = Callable[..., Cluster]

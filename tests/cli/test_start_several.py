@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from broker_wire import Wire
+from penstock.processes.memory import bound_memory
 from penstock.protocol.messages import MetadataRequest, MetadataResponse
 from penstock.storage import meta_properties
-from penstock.testing.memory import bound_memory
 from registry_node import ask
 from waiting import wait_until
 

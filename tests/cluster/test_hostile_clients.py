@@ -19,11 +19,11 @@ import pytest
 from confluent_kafka import Consumer, Message, Producer
 
 from broker_wire import Wire, batch_of, fetch_request, produce_request
+from penstock.processes.memory import MEMORY_MAX
 from penstock.protocol import api_keys
 from penstock.protocol import messages as m
 from penstock.protocol.api_keys import ApiKey
 from penstock.testing import Cluster
-from penstock.testing.memory import MEMORY_MAX
 
 SECONDS = float(os.environ.get("PENSTOCK_FUZZ_SECONDS", "6"))
 SEED = int(os.environ.get("PENSTOCK_FUZZ_SEED") or random.randrange(2**32))

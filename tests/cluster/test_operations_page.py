@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from own_network import IN_OWN_NETWORK, is_possible
 
-from penstock.testing.memory import bound_memory
+from penstock.processes.memory import bound_memory
 
 PAGE = Path(__file__).parents[2] / "docs" / "operations.md"
 STEP_TIMEOUT_S = 120

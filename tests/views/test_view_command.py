@@ -13,8 +13,8 @@ from view_client import ask_key
 from views_cluster import Runner, counting_app
 
 from penstock.cli import streams
+from penstock.processes.memory import bound_memory
 from penstock.testing import Cluster
-from penstock.testing.memory import bound_memory
 
 APP = """
 from penstock.streams import App, long, sessions, string, tumbling

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode, urlsplit
 
-from penstock.testing.memory import bound_memory
+from penstock.processes.memory import bound_memory
 
 
 class Reply(NamedTuple):

@@ -1,105 +1,21 @@
 """`python -m penstock.cli.node_forker FD`: run `penstock start` in forks of this process, on request.
 
 A node spends most of its start on importing its modules. This process imports them once. Every node is a fork
-of it, and needs a fifth of the processor time. `penstock.testing.forked_nodes` sends the requests over the
-Unix socket `FD`; a request is one message:
-
-- JSON of `arguments` for `penstock start`, the `environment` and the working `directory` of the node;
-- four file descriptors: the node's standard input, output and error, and a pipe for its end.
-
-The answer is the pid of the node in decimal digits. When the node ends, this process writes its exit code to
-the pipe, negative for a signal as in `subprocess`. When the socket is closed, this process ends with the last
-node.
+of it, and needs a fifth of the processor time. The requests come over the Unix socket `FD`.
 """
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import importlib
-import json
-import os
-import select
 import socket
 import sys
 from typing import Final
 
 from penstock.cli import child
+from penstock.processes.forker import Forker
 
-FDS: Final = 4
-REQUEST_BYTES_MAX: Final = 1 << 20
-"""Limit on a request; arguments and environment of a process are smaller on Linux."""
 PRELOADED: Final = ("penstock.cli.start", "penstock.broker.node")
-
-
-class _Forker:
-    """The socket of the requests, and the pipes of the nodes that run."""
-
-    def __init__(self, requests: socket.socket) -> None:
-        self._requests = requests
-        self._poll = select.poll()
-        self._poll.register(requests, select.POLLIN)
-        self._running: dict[int, tuple[int, int]] = {}
-        """Pid and pipe of each node, by the file descriptor that tells of its end."""
-
-    def serve(self) -> list[str] | None:
-        """Serve requests. Return the arguments of `penstock start` in a fork, else None at the end."""
-        is_open = True
-        while is_open or self._running:
-            for ready, _ in self._poll.poll():
-                if ready != self._requests.fileno():
-                    self._report_end(ready)
-                    continue
-                message, fds, _, _ = socket.recv_fds(self._requests, REQUEST_BYTES_MAX, FDS)
-                if not message:
-                    is_open = False
-                    self._poll.unregister(self._requests)
-                    continue
-                arguments = self._fork(json.loads(message), fds)
-                if arguments is not None:
-                    return arguments
-        return None
-
-    def _fork(self, request: dict[str, object], fds: list[int]) -> list[str] | None:
-        pid = os.fork()
-        if pid == 0:
-            return self._become_node(request, fds)
-        *standard, end = fds
-        for fd in standard:
-            os.close(fd)
-        end_fd = os.pidfd_open(pid)
-        self._running[end_fd] = pid, end
-        self._poll.register(end_fd, select.POLLIN)
-        self._requests.send(b"%d" % pid)
-        return None
-
-    def _become_node(self, request: dict[str, object], fds: list[int]) -> list[str]:
-        """Give this fork the streams, the session, the environment and the directory of a node."""
-        self._requests.close()
-        for end_fd, (_, pipe) in self._running.items():
-            os.close(end_fd)
-            os.close(pipe)
-        os.setsid()
-        for number, fd in enumerate(fds[:3]):
-            os.dup2(fd, number)
-        for fd in fds:
-            os.close(fd)
-        environment, arguments = request["environment"], request["arguments"]
-        assert isinstance(environment, dict)
-        assert isinstance(arguments, list)
-        os.environ.clear()
-        os.environ.update(environment)
-        os.chdir(str(request["directory"]))
-        return arguments
-
-    def _report_end(self, end_fd: int) -> None:
-        pid, pipe = self._running.pop(end_fd)
-        self._poll.unregister(end_fd)
-        os.close(end_fd)
-        _, status = os.waitpid(pid, 0)
-        with contextlib.suppress(BrokenPipeError):  # nobody waits for this node any more
-            os.write(pipe, b"%d" % os.waitstatus_to_exitcode(status))
-        os.close(pipe)
 
 
 def main() -> None:
@@ -107,7 +23,7 @@ def main() -> None:
         importlib.import_module(module)
     gc.collect()
     gc.freeze()  # so that the collector of a fork does not touch, and copy, what all forks share
-    arguments = _Forker(socket.socket(fileno=int(sys.argv[1]))).serve()
+    arguments = Forker(socket.socket(fileno=int(sys.argv[1]))).serve()
     if arguments is not None:
         sys.argv = ["penstock", "start", *arguments]
         child.run()

@@ -7,7 +7,6 @@ and other registries started beside it share its group.
 from __future__ import annotations
 
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Final
@@ -16,6 +15,7 @@ from penstock.cli.registry import READY
 from penstock.client.cluster import Cluster
 from penstock.client.config import ClientConfig
 from penstock.client.errors import ClientError
+from penstock.processes.children import start_command
 
 _LOG_TAIL_CHARACTERS: Final = 1024
 _LOOK_S: Final = 0.1
@@ -52,13 +52,7 @@ class RegistryProcess:
         words = ["registry", "start", "--bootstrap", ",".join(servers), "--listen", self._listen]
         with self.log_file.open("ab") as log:
             self._log_start = log.tell()
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "penstock.cli.child", *words],
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
+            self._process = start_command(words, stdout=log, stderr=log)
         return self._process.pid
 
     def await_ready(self, timeout_s: float) -> None:

@@ -15,7 +15,7 @@ from penstock.broker.setup.local_cluster import (
     format_to_join,
     properties_of,
 )
-from penstock.testing.node import ClusterError, Node
+from penstock.processes.node import ClusterError, Node
 
 __all__ = ["TEST_CONFIG", "Cluster", "ClusterError"]
 

@@ -20,11 +20,11 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 
 from penstock.broker.partitions.schema_validation import NoSchemas, SchemaRule, Strategy, refused
 from penstock.cli.schema_ids import KEPT_S, RegisteredIds
+from penstock.processes.memory import bound_memory
 from penstock.protocol.records import Record
 from penstock.registry.api.server import RegistryServer
 from penstock.registry.client.errors import RegistryUnreachable
 from penstock.testing import Cluster
-from penstock.testing.memory import bound_memory
 from waiting import wait_until
 
 AVRO = json.dumps({"type": "record", "name": "Order", "fields": [{"name": "n", "type": "int"}]})

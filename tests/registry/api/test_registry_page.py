@@ -11,7 +11,7 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 from penstock.cli import registry, schema
-from penstock.testing.memory import bound_memory
+from penstock.processes.memory import bound_memory
 from small_registry import SmallRegistry
 
 PAGE = (Path(__file__).parents[3] / "docs" / "registry.md").read_text()

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from penstock.processes.forked_nodes import close_pipes, start_node
 from penstock.testing import Cluster
-from penstock.testing.forked_nodes import close_pipes, start_node
 from waiting import wait_until
 
 

@@ -1,4 +1,4 @@
-"""A bound on the memory of the nodes that tests start."""
+"""A bound on the memory of nodes, which tests set for all nodes of a run."""
 
 import os
 import resource

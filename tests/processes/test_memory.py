@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from penstock.processes.memory import MEMORY_MAX, bound_memory
 from penstock.testing import Cluster, ClusterError
-from penstock.testing.memory import MEMORY_MAX, bound_memory
 from several_nodes import penstock_nodes
 
 TAKES_64_MIB = "input(); taken = bytearray(64 << 20); print(len(taken))"

@@ -1,6 +1,7 @@
 """Start nodes as forks of a process that has imported everything already (`penstock.cli.node_forker`).
 
 A test process keeps one such process, which starts with its first node and ends with the test process.
+`forker` is the other side, and documents the requests.
 """
 
 from __future__ import annotations

@@ -5,13 +5,13 @@ import re
 import select
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Final
 
-from penstock.testing.forked_nodes import ForkedNode, close_pipes, start_node
-from penstock.testing.memory import bound_memory
+from penstock.processes.children import start_command
+from penstock.processes.forked_nodes import ForkedNode, close_pipes, start_node
+from penstock.processes.memory import bound_memory
 
 READY: Final = re.compile(r"ready on (\S+):(\d+)")
 LOG_TAIL_BYTES: Final = 4096
@@ -22,7 +22,7 @@ class ClusterError(RuntimeError):
 
 
 class Node:
-    """A node of a `Cluster`, which ends when the test process ends, even if that process is killed.
+    """A node in a child process, which ends when this process ends, even if this process is killed.
 
     Args:
         arguments: the arguments of `penstock start`.
@@ -90,13 +90,7 @@ class Node:
             if self._is_fork:
                 self._process = start_node(arguments, log)
             else:
-                self._process = subprocess.Popen(
-                    [sys.executable, "-m", "penstock.cli.child", "start", *arguments],
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    stderr=log,
-                    start_new_session=True,
-                )
+                self._process = start_command(["start", *arguments], stdout=subprocess.PIPE, stderr=log)
         bound_memory(self._process.pid)
 
     def await_ready(self, timeout_s: float = 30.0) -> None:
