@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.bench.c_program import build
 from penstock.bench.loadgen import Loadgen, LoadgenError
 from penstock.protocol.api_keys import TARGET_RELEASE
 from side_by_side.brokers import Broker, BrokerError, Kafka, Penstock
@@ -18,7 +17,6 @@ from side_by_side.session import RunFailed, Session
 from side_by_side.workloads import Consume, Produce
 
 BROKERS = (Penstock.name, Kafka.name)
-WIRELOAD = Path(__file__).with_name("wireload.c")
 WARM_UP = (
     Produce(Data(1024), payload_bytes=500e6),
     Consume(Data(1024), payload_bytes=1e9, log_bytes=250e6),
@@ -70,7 +68,6 @@ class Comparison:
             session = Session(
                 broker,
                 self.cores,
-                wireload=build(WIRELOAD, ("-lpthread",)),
                 loadgen=loadgen,
                 jars=self.jars,
                 cache=self.directory / "batches",

@@ -38,7 +38,7 @@ class IdleConnections:
 
     def run(self, session: Session) -> Measurement:
         before = process_cost(session.broker.pid)
-        command = session.wireload("idle", "-", connections=self.count, seconds=600)
+        command = session.raw_client("idle", "-", connections=self.count, seconds=600)
         clients = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         try:
             if clients.stdout is None or not clients.stdout.readline():

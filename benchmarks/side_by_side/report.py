@@ -40,10 +40,11 @@ It needs Linux, two cores, a C compiler, Java, and Maven Central or jars fetched
   ratios, and are above 1 where Penstock is better.
 - **The same durability.** Both sides have their defaults: an acknowledgement means that the data is in the
   page cache, and no flush is awaited, except in the row that says so.
-- **The clients.** `benchmarks/side_by_side/wireload.c` sends prebuilt batches of 16 KiB (the Java
-  producer's default) over plain sockets. It reads only the header of each fetched batch and discards the
-  rest, so that one core of client can load one core of broker. Unless a row says otherwise, there are 16
-  partitions, a request with a batch for each of them, 10 connections with 5 requests in flight, and acks=1.
+- **The clients.** The raw client (`penstock/bench/load_generator/wire.c`) sends prebuilt batches of 16 KiB
+  (the Java producer's default) over plain sockets. It reads only the header of each fetched batch and
+  discards the rest, so that one core of client can load one core of broker. Unless a row says otherwise,
+  there are 16 partitions, a request with a batch for each of them, 10 connections with 5 requests in
+  flight, and acks=1.
   Compressed batches contain text that shrinks to about a third; records/s and MB/s count values before
   compression. Rows at full speed show the latency of requests that queue behind others. Latencies can be
   compared in rows at a fixed rate, where each request is timed from the moment when it was due.

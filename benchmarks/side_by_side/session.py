@@ -76,7 +76,7 @@ class Session:
     """A running broker and the clients with which rows load it.
 
     Args:
-        wireload: the built raw client. scale: multiplies the amounts that rows send and read.
+        scale: multiplies the amounts that rows send and read.
         jars: Apache Kafka's, for its tools. cache: the directory of prepared batches.
     """
 
@@ -85,7 +85,6 @@ class Session:
         broker: Broker,
         cores: Cores,
         *,
-        wireload: Path,
         loadgen: Loadgen,
         jars: Path,
         cache: Path,
@@ -95,7 +94,6 @@ class Session:
         self.cores = cores
         self.loadgen = loadgen
         self.jars = jars
-        self._wireload = wireload
         self._cache = cache
         self._scale = scale
         self._admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
@@ -158,10 +156,9 @@ class Session:
     def batches(self, data: Data) -> Path:
         return data.file(self._cache)
 
-    def wireload(self, mode: str, topic: str, **options: object) -> list[str]:
-        """Return the raw client's command line; see the top of `wireload.c`."""
-        words = [str(self._wireload), mode, "127.0.0.1", str(self.broker.port), topic]
-        return [*words, *(f"{name}={value}" for name, value in options.items())]
+    def raw_client(self, mode: str, topic: str, **options: object) -> list[str]:
+        """Return the raw client's command line."""
+        return self.loadgen.raw_command(mode, f"127.0.0.1:{self.broker.port}", topic, **options)
 
     def java(self, tool: str, *words: object) -> list[str]:
         """Return the command line of one of Kafka's tools."""
@@ -172,7 +169,7 @@ class Session:
         """Produce at least that many bytes of values, unmeasured, and return the bytes of the batches."""
         per_request = min(partitions, 16)
         requests = int(payload_bytes / (data.per_batch * data.size_bytes * per_request)) + 1
-        command = self.wireload(
+        command = self.raw_client(
             "produce",
             topic,
             batches=self.batches(data),

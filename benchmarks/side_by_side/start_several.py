@@ -94,7 +94,6 @@ def _load(
     requests = max(50, int(bench.scale * share * PAYLOAD_BYTES / len(addresses) / per_request_bytes))
     clients = []
     for address, topic in zip(addresses, topics, strict=True):
-        host, port = address.rsplit(":", 1)
         options = {
             "batches": data.file(bench.cache),
             "requests": requests,
@@ -102,14 +101,13 @@ def _load(
             "per_request": PARTITIONS,
             "connections": CONNECTIONS,
         }
-        words = [str(bench.wireload), "produce", host, port, topic]
-        words += [f"{name}={value}" for name, value in options.items()]
+        words = bench.loadgen.raw_command("produce", address, topic, **options)
         clients.append(subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
     printed = []
     for client in clients:
         out, error = client.communicate(timeout=RUN_TIMEOUT_S)
         if client.returncode:
-            raise RunFailed(f"wireload ended with {client.returncode}: {error[-500:]}")
+            raise RunFailed(f"the raw client ended with {client.returncode}: {error[-500:]}")
         printed.append(json.loads(out))
     return printed
 

@@ -9,11 +9,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from penstock.bench.c_program import BuildError, build
+from penstock.bench.c_program import BuildError
+from penstock.bench.loadgen import Loadgen
 from penstock.protocol.api_keys import TARGET_RELEASE
 from side_by_side import start_several, three_node_failures, three_node_rows
 from side_by_side.brokers import BrokerError, Kafka, Penstock
-from side_by_side.comparison import WIRELOAD
 from side_by_side.cores import Cores
 from side_by_side.jars import JarsUnavailable, cache_root, kafka_jars
 from side_by_side.machine import describe
@@ -79,8 +79,7 @@ class Comparison:
         self._jars = kafka_jars()
         self._directory: Path = options.directory
         self._directory.mkdir(parents=True, exist_ok=True)
-        wireload = build(WIRELOAD, ("-lpthread",))
-        self._bench = Bench(wireload, self._directory / "batches", options.scale)
+        self._bench = Bench(Loadgen(), self._directory / "batches", options.scale)
         sides = [
             Penstock(self._directory, self._cores.broker),
             Kafka(self._directory, self._cores.broker, self._jars, TARGET_RELEASE),

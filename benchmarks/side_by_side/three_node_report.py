@@ -59,7 +59,7 @@ part. It needs what `make bench-kafka` needs.
   other, warmed up for some seconds with the load that is measured later (so a JVM has compiled it), and run
   through the rows. The cluster that goes first alternates. Figures are medians, followed by the range if it
   is wider than 5 %. Ratios are medians of the rounds' own ratios, and are above 1 where Penstock is better.
-- **The load** is that of `wireload.c`: one node leads all 8 partitions; there are 4 connections with 5
+- **The load** is that of the same raw client: one node leads all 8 partitions; there are 4 connections with 5
   requests in flight on each, and a request has a batch of 16 KiB for every partition. At a fixed rate, a
   request has one batch, or one record if the row says so, and is timed from the moment when it was due. At
   full speed, requests queue behind others.

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from penstock.bench.loadgen import Loadgen
 from side_by_side.data import Data
 from side_by_side.session import RunFailed
 from side_by_side.three_nodes import ThreeNodes
@@ -30,9 +31,9 @@ Figures = dict[str, float]
 
 
 class Bench(NamedTuple):
-    """The resources of rows beside the nodes: the built raw client, prepared batches, and the scale."""
+    """The resources of rows beside the nodes: the load generator, prepared batches, and the scale."""
 
-    wireload: Path
+    loadgen: Loadgen
     cache: Path
     scale: float
 
@@ -97,7 +98,7 @@ def rows() -> list[Row]:
 
 def warm_up(nodes: ThreeNodes, bench: Bench) -> None:
     """Run the later measurements for some seconds, uncounted, so that a JVM has compiled the code."""
-    most = Bench(bench.wireload, bench.cache, max(bench.scale, min(3 * bench.scale, WARM_UP_SCALE)))
+    most = Bench(bench.loadgen, bench.cache, max(bench.scale, min(3 * bench.scale, WARM_UP_SCALE)))
     for load in (Load(MIDDLE, 1.5e9, -1), Load(SMALL, 1e9, 1), Load(ONE_RECORD, 1e7, -1, per_request=1)):
         _produce(load, nodes, most)
     _consume(nodes, most)
@@ -126,7 +127,7 @@ def _consume(nodes: ThreeNodes, bench: Bench) -> Figures:
     nodes.await_same_size(topic)
     before = nodes.cpu_s()
     wanted = int(8e9 * bench.scale)
-    printed = _wireload(nodes, bench, "fetch", topic, bytes=wanted, uniform=1)
+    printed = _raw_client(nodes, bench, "fetch", topic, bytes=wanted, uniform=1)
     figures = _figures(printed, before, nodes)
     nodes.delete_topic(topic)
     return figures
@@ -165,7 +166,7 @@ def _new_topic(nodes: ThreeNodes, bench: Bench) -> str:
 def _send(
     load: Load, nodes: ThreeNodes, bench: Bench, topic: str, requests: int | None = None
 ) -> dict[str, float]:
-    return _wireload(
+    return _raw_client(
         nodes,
         bench,
         "produce",
@@ -178,13 +179,15 @@ def _send(
     )
 
 
-def _wireload(nodes: ThreeNodes, bench: Bench, mode: str, topic: str, **options: object) -> dict[str, float]:
+def _raw_client(
+    nodes: ThreeNodes, bench: Bench, mode: str, topic: str, **options: object
+) -> dict[str, float]:
     """Run the raw client and return its figures. Raises RunFailed."""
     options = {"partitions": PARTITIONS, "connections": CONNECTIONS, **options}
-    words = [str(bench.wireload), mode, "127.0.0.1", str(nodes.nodes[LEADER].port), topic]
-    words += [f"{name}={value}" for name, value in options.items()]
+    address = f"127.0.0.1:{nodes.nodes[LEADER].port}"
+    words = bench.loadgen.raw_command(mode, address, topic, **options)
     done = subprocess.run(words, capture_output=True, text=True, timeout=RUN_TIMEOUT_S, check=False)
     if done.returncode or not done.stdout.strip():
-        raise RunFailed(f"wireload ended with {done.returncode}: {done.stderr[-500:]}")
+        raise RunFailed(f"the raw client ended with {done.returncode}: {done.stderr[-500:]}")
     printed: dict[str, float] = json.loads(done.stdout)
     return printed

@@ -81,7 +81,7 @@ class Produce(Workload):
 
     def act(self, session: Session, topic: str) -> Outcome:
         per_request_bytes = self.data.per_batch * self.data.size_bytes * self.per_request
-        command = session.wireload(
+        command = session.raw_client(
             "produce",
             topic,
             batches=session.batches(self.data),
@@ -118,7 +118,7 @@ class Consume(Workload):
         wanted = int(session.scaled(self.payload_bytes) * shrunk)
         alike = int(self.data.codec == Codec.NONE)
         options = {"partitions": self.partitions, "connections": self.connections, "uniform": alike}
-        return session.outcome(session.wireload("fetch", topic, bytes=wanted, **options))
+        return session.outcome(session.raw_client("fetch", topic, bytes=wanted, **options))
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ class ConsumeCold(Workload):
     def reader(self, session: Session, topic: str) -> list[str]:
         """Return the command of the client that reads the log once."""
         wanted = session.log_bytes(topic) - MIB  # less than the log, or the client would wait at its end
-        return session.wireload("fetch", topic, bytes=wanted, partitions=self.partitions, uniform=1)
+        return session.raw_client("fetch", topic, bytes=wanted, partitions=self.partitions, uniform=1)
 
 
 @dataclass(frozen=True)
@@ -197,7 +197,7 @@ class Transactions(Workload):
         return self.size_bytes
 
     def act(self, session: Session, topic: str) -> Outcome:
-        command = session.wireload(
+        command = session.raw_client(
             "transactions",
             topic,
             batches=session.batches(Data(self.size_bytes, records_per_batch=100)),

@@ -6,8 +6,7 @@ import shutil
 import subprocess
 from dataclasses import dataclass
 
-from penstock.bench.c_program import build
-from side_by_side.comparison import WIRELOAD
+from penstock.bench.loadgen import Loadgen
 from side_by_side.data import Data as RawData
 from side_by_side.session import Measurement, RunFailed
 from spark_side_by_side.queries import Query
@@ -61,7 +60,6 @@ class BacklogMemory:
             )
         data = RawData(VALUE_BYTES)
         requests = int(payload_bytes / (data.per_batch * VALUE_BYTES * PARTITIONS)) + 1
-        host, _, port = session.servers.rpartition(":")
         options = {
             "batches": data.file(session.directory),
             "requests": requests,
@@ -69,8 +67,7 @@ class BacklogMemory:
             "per_request": PARTITIONS,  # one batch for each partition
             "connections": 2,
         }
-        words = [str(build(WIRELOAD, ("-lpthread",))), "produce", host, port, topic]
-        words += [f"{name}={value}" for name, value in options.items()]
+        words = Loadgen().raw_command("produce", session.servers, topic, **options)
         done = subprocess.run(words, capture_output=True, text=True, timeout=_FILL_TIMEOUT_S, check=False)
         if done.returncode:
             raise RunFailed(f"the backlog was not written: {done.stderr.strip()}")

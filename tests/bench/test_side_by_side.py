@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from penstock.bench.c_program import build
+from penstock.bench.loadgen import Loadgen
 from penstock.protocol.batch import check_batches
 from penstock.protocol.compression import Codec
 from penstock.testing import Cluster
-from side_by_side.comparison import WIRELOAD
 from side_by_side.data import Data
 from side_by_side.figures import OURS, THEIRS, RowRuns, cpu_s_per_gb, records_per_s
 from side_by_side.report import count, render
@@ -179,9 +178,7 @@ def create_topic(cluster: Cluster, name: str) -> str:
 
 
 def run_client(cluster: Cluster, mode: str, topic: str, **options: object) -> dict[str, int]:
-    host, _, port = cluster.bootstrap_servers.rpartition(":")
-    words = [str(build(WIRELOAD, ("-lpthread",))), mode, host, port, topic]
-    words += [f"{name}={value}" for name, value in options.items()]
+    words = Loadgen().raw_command(mode, cluster.bootstrap_servers, topic, **options)
     done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     result: dict[str, int] = json.loads(done.stdout)

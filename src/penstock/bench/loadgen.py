@@ -1,4 +1,4 @@
-"""Build and run `loadgen.c`, the load generator in C."""
+"""Build and run the load generator in C (`load_generator/`)."""
 
 import json
 import subprocess
@@ -10,7 +10,7 @@ import confluent_kafka
 
 from penstock.bench.c_program import build
 
-SOURCE = Path(__file__).with_name("loadgen.c")
+SOURCES = Path(__file__).with_name("load_generator")
 LIBRARIES = ("-lpthread",) if sys.platform == "darwin" else ("-ldl", "-lpthread")
 RUN_TIMEOUT_S = 400
 
@@ -36,12 +36,17 @@ class Loadgen:
     """A built load generator and the librdkafka that it loads (the one in confluent-kafka's wheel)."""
 
     def __init__(self) -> None:
-        self._program = build(SOURCE, LIBRARIES)
+        self._program = build(SOURCES, LIBRARIES)
         self._library = _librdkafka()
 
     def command(self, mode: str, *arguments: object) -> list[str]:
-        """The command line of one run; see the top of `loadgen.c` for modes and arguments."""
+        """The command line of one run; see the top of `main.c` for modes and arguments."""
         return [str(self._program), str(self._library), mode, *map(str, arguments)]
+
+    def raw_command(self, mode: str, address: str, topic: str, **options: object) -> list[str]:
+        """The command line of one run of the raw client; an address is `HOST:PORT`."""
+        words = [str(self._program), "wire", mode, *address.rsplit(":", 1), topic]
+        return [*words, *(f"{name}={value}" for name, value in options.items())]
 
     def run(self, mode: str, *arguments: object) -> LoadgenResult:
         """Run the load generator to its end and return the result."""

@@ -1,19 +1,8 @@
-/* Load on a Kafka broker by a client that costs next to nothing: prebuilt batches, plain sockets, a thread each.
- *
- *   wireload produce      HOST PORT TOPIC  batches=FILE requests=N [partitions=1 per_request=1 connections=1
- *                                          in_flight=5 acks=1 rate=0 idempotent=0]
- *   wireload fetch        HOST PORT TOPIC  bytes=N [partitions=1 connections=1 max_bytes=52428800
- *                                          partition_max_bytes=1048576 isolation=0 uniform=0]
- *   wireload transactions HOST PORT TOPIC  batches=FILE requests=N [partitions=1 connections=1]
- *   wireload idle         HOST PORT -      connections=N seconds=S
- *
- * FILE holds record batches (magic 2) one after the other; they are sent in turn, so that a row's data is the same
- * for every broker. A rate is requests per second over all connections, each timed from when it was due. A
- * fetch walks the headers of the batches it receives and lets the kernel discard the rest; where they are all alike
- * (uniform=1) the first and the last header of each response tell. At the end of the log it begins again. A transaction is one batch to one partition, committed (KIP-890: EndTxn 5, Produce 12). One JSON line
- * out; "bytes" counts batches. The topic must exist, with its leaders on the one broker.
- */
+/* The raw client: Kafka's protocol on plain sockets, with prebuilt batches. See the top of main.c. */
 #define _GNU_SOURCE
+#include "load.h"
+
+#ifdef __linux__
 #include <arpa/inet.h>
 #include <endian.h>
 #include <errno.h>
@@ -21,7 +10,6 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -40,15 +28,6 @@ enum { CONCURRENT_TRANSACTIONS = 51, IN_FLIGHT_MAX = 1024, PARTITIONS_MAX = 4096
 /* Where the fields of a version 2 batch stand. */
 enum { AT_LENGTH = 8, AT_CRC = 17, AT_ATTRIBUTES = 21, AT_LAST_DELTA = 23, AT_PRODUCER = 43, AT_EPOCH = 51,
        AT_SEQUENCE = 53, AT_COUNT = 57, BATCH_HEADER_BYTES = 61, BATCH_OVERHEAD_BYTES = 12, TRANSACTIONAL = 0x10 };
-
-static void die(const char *form, ...) {
-    va_list arguments;
-    va_start(arguments, form);
-    fprintf(stderr, "wireload: ");
-    vfprintf(stderr, form, arguments);
-    fprintf(stderr, "\n");
-    exit(2);
-}
 
 /* ---- options ---- */
 
@@ -141,7 +120,7 @@ static void put_slice(struct request *r, const void *data, size_t size) {
 static void begin(struct request *r, int api, int version) {
     r->used = 4, r->mark = r->total = r->part_count = 0; /* the size comes last */
     put16(r, api), put16(r, version), put32(r, 7);
-    put16(r, 8), memcpy(r->bytes + r->used, "wireload", 8), r->used += 8;
+    put16(r, 8), memcpy(r->bytes + r->used, "raw-load", 8), r->used += 8;
     put8(r, 0);
 }
 
@@ -171,12 +150,6 @@ static void load_batches(void) {
 }
 
 /* ---- connections ---- */
-
-static double now_s(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec + t.tv_nsec / 1e9;
-}
 
 struct connection {
     int socket, number;
@@ -578,11 +551,6 @@ static void *consume(void *argument) {
 
 /* ---- the run ---- */
 
-static int ascending(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static void report(struct connection *all) {
     long records = 0, bytes = 0, requests = 0, n = 0;
     double last_s = 0, cpu_s;
@@ -594,15 +562,12 @@ static void report(struct connection *all) {
     n = 0;
     for (long i = 0; i < option.connections; i++)
         memcpy(ms + n, all[i].latency_ms, all[i].latencies * sizeof *ms), n += all[i].latencies;
-    qsort(ms, n, sizeof *ms, ascending);
     struct rusage used;
     getrusage(RUSAGE_SELF, &used);
     cpu_s = used.ru_utime.tv_sec + used.ru_stime.tv_sec + (used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e6;
     printf("{\"records\": %ld, \"bytes\": %ld, \"requests\": %ld, \"seconds\": %.6f, \"client_cpu_s\": %.3f", records,
            bytes, requests, last_s - start_s, cpu_s);
-    if (n)
-        printf(", \"p50_ms\": %.4f, \"p99_ms\": %.4f, \"p999_ms\": %.4f, \"max_ms\": %.4f", ms[n / 2],
-               ms[(long)(n * .99)], ms[(long)(n * .999)], ms[n - 1]);
+    print_latencies(ms, n);
     printf("}\n");
 }
 
@@ -633,15 +598,23 @@ static void stay_idle(void) {
     sleep(option.seconds);
 }
 
-int main(int argc, char **argv) {
-    if (argc < 6) die("usage: see the top of wireload.c");
-    read_options(argv + 2);
+int run_wire(const char *mode, char **words) {
+    read_options(words);
     atomic_init(&requests_left, option.requests);
     atomic_init(&bytes_left, option.bytes);
-    if (!strcmp(argv[1], "produce")) load_batches(), run(option.rate ? produce_at_rate : produce_flat_out, 0);
-    else if (!strcmp(argv[1], "fetch")) run(consume, 0);
-    else if (!strcmp(argv[1], "transactions")) load_batches(), run(produce_transactions, 1);
-    else if (!strcmp(argv[1], "idle")) stay_idle();
-    else die("unknown mode: %s", argv[1]);
+    if (!strcmp(mode, "produce")) load_batches(), run(option.rate ? produce_at_rate : produce_flat_out, 0);
+    else if (!strcmp(mode, "fetch")) run(consume, 0);
+    else if (!strcmp(mode, "transactions")) load_batches(), run(produce_transactions, 1);
+    else if (!strcmp(mode, "idle")) stay_idle();
+    else die("unknown mode: %s", mode);
     return 0;
 }
+
+#else
+
+int run_wire(const char *mode, char **words) {
+    (void)mode, (void)words;
+    die("the raw client needs Linux");
+}
+
+#endif

@@ -1,12 +1,4 @@
-/* Load on a Kafka broker with as little client cost as possible: librdkafka, driven from C. One JSON line out.
- *
- *   loadgen LIBRDKAFKA produce  BOOTSTRAP TOPIC SIZE COUNT          [name=value ...]
- *   loadgen LIBRDKAFKA consume  BOOTSTRAP TOPIC COUNT               [name=value ...]
- *   loadgen LIBRDKAFKA latency  BOOTSTRAP TOPIC SIZE COUNT RATE     [name=value ...]
- *
- * LIBRDKAFKA is the shared library to load (a Python wheel brings one), so that no development package is needed;
- * name=value words are librdkafka settings. "first_s" is the CLOCK_MONOTONIC time of the first acknowledgement.
- */
+/* The ordinary client: librdkafka, loaded at run time. See the top of main.c. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
@@ -15,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+#include "load.h"
 
 enum { PRODUCER = 0, CONSUMER = 1, CONF_OK = 0, COPY_PAYLOAD = 2 };
 enum { OFFSET_BEGINNING = -2, OFFSET_END = -1, PARTITION_UNASSIGNED = -1 };
@@ -79,23 +73,12 @@ typedef void (*delivery_cb)(rd_kafka_t *, const rd_kafka_message_t *, void *);
 #define DECLARE(result, name, arguments) static result(*rk_##name) arguments;
 FUNCTIONS(DECLARE)
 
-static void die(const char *what, const char *detail) {
-    fprintf(stderr, "loadgen: %s: %s\n", what, detail);
-    exit(2);
-}
-
 static void load_library(const char *path) {
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (!library) die("cannot load librdkafka", dlerror());
+    if (!library) die("cannot load librdkafka: %s", dlerror());
 #define RESOLVE(result, name, arguments)                                                                               \
-    if (!(rk_##name = (result(*) arguments)dlsym(library, "rd_kafka_" #name))) die("missing function", #name);
+    if (!(rk_##name = (result(*) arguments)dlsym(library, "rd_kafka_" #name))) die("missing function: %s", #name);
     FUNCTIONS(RESOLVE)
-}
-
-static double now_s(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec + t.tv_nsec / 1e9;
 }
 
 static long acknowledged, failed;
@@ -110,7 +93,7 @@ static void on_delivery(rd_kafka_t *client, const rd_kafka_message_t *message, v
 
 static void set(rd_kafka_conf_t *conf, const char *name, const char *value) {
     char error[512];
-    if (rk_conf_set(conf, name, value, error, sizeof error) != CONF_OK) die("setting refused", error);
+    if (rk_conf_set(conf, name, value, error, sizeof error) != CONF_OK) die("setting refused: %s", error);
 }
 
 static rd_kafka_conf_t *configuration(const char *bootstrap, char **settings) {
@@ -119,7 +102,7 @@ static rd_kafka_conf_t *configuration(const char *bootstrap, char **settings) {
     set(conf, "log_level", "2");
     for (; *settings; settings++) {
         char *value = strchr(*settings, '=');
-        if (!value) die("expected name=value", *settings);
+        if (!value) die("expected name=value: %s", *settings);
         *value = 0;
         set(conf, *settings, value + 1);
         *value = '=';
@@ -130,7 +113,7 @@ static rd_kafka_conf_t *configuration(const char *bootstrap, char **settings) {
 static rd_kafka_t *client(int type, rd_kafka_conf_t *conf) {
     char error[512];
     rd_kafka_t *handle = rk_new(type, conf, error, sizeof error);
-    if (!handle) die("no client", error);
+    if (!handle) die("no client: %s", error);
     return handle;
 }
 
@@ -143,8 +126,7 @@ static int partition_count(rd_kafka_t *handle, rd_kafka_topic_t *topic) {
             return metadata->topics[0].partition_cnt;
         nanosleep(&(struct timespec){0, 5000000}, NULL);
     }
-    die("no metadata", "the topic has no partitions after 30 s");
-    return 0;
+    die("no metadata: the topic has no partitions after 30 s");
 }
 
 static rd_kafka_t *assigned_consumer(rd_kafka_conf_t *conf, const char *name, int64_t offset) {
@@ -155,7 +137,7 @@ static rd_kafka_t *assigned_consumer(rd_kafka_conf_t *conf, const char *name, in
     int count = partition_count(handle, rk_topic_new(handle, name, NULL));
     rd_kafka_topic_partition_list_t *partitions = rk_topic_partition_list_new(count);
     for (int p = 0; p < count; p++) rk_topic_partition_list_add(partitions, name, p)->offset = offset;
-    if (rk_assign(handle, partitions)) die("assign", name);
+    if (rk_assign(handle, partitions)) die("cannot assign partitions of %s", name);
     return handle;
 }
 
@@ -226,11 +208,6 @@ static void *receive(void *argument) {
     return NULL;
 }
 
-static int ascending(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static int run_latency(char **words) {
     const char *name = words[1];
     long size = atol(words[2]), count = atol(words[3]), rate = atol(words[4]);
@@ -259,20 +236,18 @@ static int run_latency(char **words) {
     }
     rk_flush(producer, TIMEOUT_MS);
     pthread_join(receiver, NULL);
-    double seconds = now_s() - start, *ms = latencies.ms;
+    double seconds = now_s() - start;
     long n = latencies.got;
-    qsort(ms, n, sizeof *ms, ascending);
-    printf("{\"records\": %ld, \"failed\": %ld, \"seconds\": %.4f, \"p50_ms\": %.4f, \"p99_ms\": %.4f, "
-           "\"p999_ms\": %.4f, \"max_ms\": %.4f}\n",
-           n, count - n, seconds, n ? ms[n / 2] : -1, n ? ms[(long)(n * .99)] : -1, n ? ms[(long)(n * .999)] : -1,
-           n ? ms[n - 1] : -1);
+    printf("{\"records\": %ld, \"failed\": %ld, \"seconds\": %.4f", n, count - n, seconds);
+    print_latencies(latencies.ms, n);
+    printf("}\n");
     return n < count;
 }
 
-int main(int argc, char **argv) {
-    if (argc >= 7 && !strcmp(argv[2], "produce")) return load_library(argv[1]), run_produce(argv + 3);
-    if (argc >= 6 && !strcmp(argv[2], "consume")) return load_library(argv[1]), run_consume(argv + 3);
-    if (argc >= 8 && !strcmp(argv[2], "latency")) return load_library(argv[1]), run_latency(argv + 3);
-    fprintf(stderr, "usage: see the top of loadgen.c\n");
-    return 2;
+int run_librdkafka(const char *library, const char *mode, char **words, int word_count) {
+    load_library(library);
+    if (word_count >= 4 && !strcmp(mode, "produce")) return run_produce(words);
+    if (word_count >= 3 && !strcmp(mode, "consume")) return run_consume(words);
+    if (word_count >= 5 && !strcmp(mode, "latency")) return run_latency(words);
+    die("usage: see the top of main.c");
 }
