@@ -37,6 +37,7 @@ EXECUTOR_NEEDS: Final = ("cramjam", "crc32c", "lz4", "msgspec")
 DRIVER_NEEDS: Final = (
     *EXECUTOR_NEEDS,
     "confluent-kafka",
+    "google-re2",
     "javaproperties",
     "prometheus-client",
     "rich",
