@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from broker_wire import Wire, batch_of
+from penstock.broker.network.answers import Answer
 from penstock.broker.network.dispatch import Dispatcher, Served, ServedApi
 from penstock.broker.network.stats import ApiStats
 from penstock.protocol.api_keys import ApiKey
@@ -34,7 +35,7 @@ def test_requests_at_work_end_before_the_logs_close() -> None:
         connection: Any = SimpleNamespace(close=lambda *_: events.append("closed"))
         api = ServedApi(nothing, nothing, (3, 13), (0, 13))
         served = Served(ApiKey.PRODUCE, PRODUCE_VERSION, api, ApiStats())
-        dispatcher._reply_later(served, 1, append_later(), connection)
+        dispatcher._reply_later(served, 1, Answer.working(append_later()), connection)
         await asyncio.sleep(0)
         await dispatcher.abandon_requests()
         events.append("stopped")

@@ -11,11 +11,14 @@ verifies that the part, the request and the handler fit together.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
+from functools import wraps
+from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, Self, TypeVar
 
 from penstock.broker.control.host import ControlHost
 from penstock.broker.coordination.transactions.host import TransactionHost
+from penstock.broker.network.answers import Answer, Handler
 from penstock.broker.reading.host import ReadingHost
 from penstock.protocol import api_keys
 from penstock.protocol.api_keys import ApiKey
@@ -52,7 +55,14 @@ class Handled(NamedTuple):
     """A handler, and the function that picks its part of the node."""
 
     part: Callable[[NodeParts], Any]
-    handle: Callable[[Any, Any, RequestContext], object]
+    handle: Handler
+
+
+class ControllerHandled(NamedTuple):
+    """The handler of the active controller, a coroutine function, and the function that picks its part."""
+
+    part: Callable[[NodeParts], Any]
+    handle: Callable[[Any, Any, RequestContext], Coroutine[Any, Any, Message | bytes]]
 
 
 class Api(Generic[Request]):
@@ -78,28 +88,42 @@ class Api(Generic[Request]):
         self.answer_error = answer_error
         self.broker: Handled | None = None
         """The handler on a broker's listener."""
-        self.controller: Handled | None = None
+        self.controller: ControllerHandled | None = None
         """The handler on a controller's listener."""
 
     def on_broker(
-        self, part: Callable[[NodeParts], P], handle: Callable[[P, Request, RequestContext], object]
+        self,
+        part: Callable[[NodeParts], P],
+        handle: Callable[[P, Request, RequestContext], Message | Answer[Any] | Coroutine[Any, Any, Message]],
     ) -> Self:
         """Serve the API on a broker's listener.
 
-        Without this, a broker forwards the API to the active controller if its listener serves it (KIP-590).
+        The handler returns its response, or an `Answer` if that may take longer, or is a coroutine function.
+        Without a handler, a broker forwards the API to the active controller, if its listener serves the API
+        (KIP-590).
         """
-        self.broker = Handled(part, handle)
+        self.broker = Handled(part, answering(handle) if iscoroutinefunction(handle) else handle)
         return self
 
     def on_controller(
         self,
         part: Callable[[NodeParts], P],
-        handle: Callable[[P, Request, RequestContext], Awaitable[Message | bytes]],
+        handle: Callable[[P, Request, RequestContext], Coroutine[Any, Any, Message | bytes]],
     ) -> Self:
         """Serve the API as the active controller.
 
         The handler raises KafkaError, NOT_CONTROLLER if the active controller is not on this node (any more).
         It never answers that itself.
         """
-        self.controller = Handled(part, handle)
+        self.controller = ControllerHandled(part, handle)
         return self
+
+
+def answering(handle: Callable[[Any, Any, RequestContext], Coroutine[Any, Any, object]]) -> Handler:
+    """Wrap a coroutine function as a handler, whose answer is the result of a task."""
+
+    @wraps(handle)
+    def answer(part: object, request: Message, context: RequestContext) -> Answer[object]:
+        return Answer.working(handle(part, request, context))
+
+    return answer

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from collections.abc import Callable, Coroutine
 from enum import Enum
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from penstock.broker import api as api_package
-from penstock.broker.api_entry import Api, Handled, NodeParts, Versions
+from penstock.broker.api_entry import Api, Handled, NodeParts, Versions, answering
 from penstock.broker.network.dispatch import ServedApi
 from penstock.protocol import api_keys
 from penstock.protocol.api_keys import ApiKey
@@ -87,8 +88,7 @@ class NodeControllerApis:
         part, handle = handled
 
         async def answer(request: Message, context: RequestContext) -> Message | bytes:
-            response: Message | bytes = await handle(part(self._node), request, context)  # type: ignore[misc]
-            return response
+            return await handle(part(self._node), request, context)
 
         return answer
 
@@ -103,14 +103,16 @@ async def _forward(forwarding: Forwarding, request: Message, context: RequestCon
     return await forwarding.forward(request, context)
 
 
-def _answering_errors(handle: Handler) -> Handler:
-    async def answer(part: object, request: Message, context: RequestContext) -> object:
+def _answering_errors(
+    handle: Callable[[Any, Any, RequestContext], Coroutine[Any, Any, Message | bytes]],
+) -> Handler:
+    async def answer(part: object, request: Message, context: RequestContext) -> Message | bytes:
         try:
-            return await handle(part, request, context)  # type: ignore[misc]
+            return await handle(part, request, context)
         except KafkaError as error:
             return answer_error(request, error, context.api_version)
 
-    return answer
+    return answering(answer)
 
 
 def answer_error(request: Message, error: KafkaError, api_version: int) -> Message:

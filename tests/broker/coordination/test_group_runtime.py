@@ -45,13 +45,13 @@ def commit(broker: Broker, group_id: str, topic: str, offset: int) -> ErrorCode:
             )
         ],
     )
-    response = broker.groups.commit_offsets(request, caller(9))
+    response = broker.groups.commit_offsets(request, caller(9)).result()
     return ErrorCode(response.topics[0].partitions[0].error_code)
 
 
 def committed(broker: Broker, group_id: str) -> dict[str, int]:
     request = OffsetFetchRequest.OffsetFetchRequestGroup(group_id=group_id, topics=None)
-    group = broker.groups.fetch_offsets(request, require_stable=False)
+    group = broker.groups.fetch_offsets(request, require_stable=False).result()
     return {topic.name: topic.partitions[0].committed_offset for topic in group.topics}
 
 
@@ -65,7 +65,7 @@ async def join(broker: Broker, group_id: str, session_timeout_ms: int = 10_000) 
         protocols=[JoinGroupRequest.JoinGroupRequestProtocol(name="range", metadata=SUBSCRIPTION)],
     )
     joined = broker.groups.join_group(request, caller(3))
-    return joined if isinstance(joined, JoinGroupResponse) else await joined
+    return await joined
 
 
 async def become_stable(broker: Broker, group_id: str, session_timeout_ms: int = 10_000) -> JoinGroupResponse:
@@ -80,7 +80,6 @@ async def become_stable(broker: Broker, group_id: str, session_timeout_ms: int =
             assignments=[assignment],
         )
     )
-    assert isinstance(synced, asyncio.Future)
     assert (await synced).assignment == b"all"
     return joined
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import random
-from collections.abc import Awaitable
 from pathlib import Path
 
 from broker_wire import batch_of
@@ -32,7 +31,7 @@ def peers_of(broker: Broker) -> BrokerPeers:
 async def producer(broker: Broker, transactional_id: str) -> tuple[int, int]:
     request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=60_000)
     answer = broker.transactions.init_producer_id(request)
-    response = await answer if isinstance(answer, Awaitable) else answer
+    response = await answer
     assert isinstance(response, InitProducerIdResponse)
     return response.producer_id, response.producer_epoch
 

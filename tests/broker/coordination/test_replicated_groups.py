@@ -9,6 +9,7 @@ import pytest
 
 from in_process import create, running_node
 from penstock.broker.coordination.groups.runtime import GROUP_METADATA_TOPIC
+from penstock.broker.network.answers import Answer
 from penstock.broker.network.context import RequestContext
 from penstock.broker.node import Broker
 from penstock.metadata.image import MetadataDelta
@@ -56,14 +57,14 @@ def commit(
     return broker.groups.commit_offsets(request, caller(9))
 
 
-def later(answer: object) -> "asyncio.Future[object]":
+def later(answer: Answer[object]) -> "asyncio.Future[object]":
     """Check that an answer was not given at once, and return its promise."""
-    assert isinstance(answer, Awaitable), f"answered at once: {answer}"
+    assert not answer.is_done, f"answered at once: {answer.value}"
     return asyncio.ensure_future(answer)
 
 
-async def now(answer: object) -> object:
-    return await answer if isinstance(answer, Awaitable) else answer
+async def now(answer: Answer[object]) -> object:
+    return await answer
 
 
 async def settled(waiting: "asyncio.Future[object]") -> object:
@@ -81,11 +82,11 @@ async def settled(waiting: "asyncio.Future[object]") -> object:
 
 def fetched(
     broker: Broker, group_id: str = "g", *, require_stable: bool = False
-) -> int | Awaitable[OffsetFetchResponse.OffsetFetchResponseGroup]:
+) -> int | Answer[OffsetFetchResponse.OffsetFetchResponseGroup]:
     topics = [OffsetFetchRequest.OffsetFetchRequestTopics(name="t1", partition_indexes=[0])]
     request = OffsetFetchRequest.OffsetFetchRequestGroup(group_id=group_id, topics=topics)
     group = broker.groups.fetch_offsets(request, require_stable=require_stable)
-    return group if isinstance(group, Awaitable) else offset_in(group)
+    return offset_in(group.result()) if group.is_done else group
 
 
 def offset_in(group: object) -> int:

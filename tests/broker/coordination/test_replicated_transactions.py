@@ -12,6 +12,7 @@ from broker_wire import batch_of, produce_request
 from in_process import create, running_node
 from penstock.broker.api import produce
 from penstock.broker.coordination.transactions.runtime import TV2, are_concurrent
+from penstock.broker.network.answers import Answer
 from penstock.broker.network.context import RequestContext
 from penstock.broker.node import Broker
 from penstock.broker.partitions.replica import Replica
@@ -60,12 +61,12 @@ def end(broker: Broker, producer: Producer, transactional_id: str = "t", *, comm
     return broker.transactions.end_txn(request, TV2)
 
 
-async def now(answer: object) -> object:
-    return await answer if isinstance(answer, Awaitable) else answer
+async def now(answer: Answer[object]) -> object:
+    return await answer
 
 
-def later(answer: object) -> "asyncio.Future[object]":
-    assert isinstance(answer, Awaitable), f"answered at once: {answer}"
+def later(answer: Answer[object]) -> "asyncio.Future[object]":
+    assert not answer.is_done, f"answered at once: {answer.value}"
     return asyncio.ensure_future(answer)
 
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-from collections.abc import Awaitable
 from functools import partial
 from pathlib import Path
 
@@ -51,7 +50,7 @@ Producer = tuple[int, int]
 async def init(broker: Broker, transactional_id: str, timeout_ms: int = 60_000) -> Producer:
     request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=timeout_ms)
     answer = broker.transactions.init_producer_id(request)
-    response = await answer if isinstance(answer, Awaitable) else answer
+    response = await answer
     assert isinstance(response, InitProducerIdResponse)
     assert response.error_code == OK, ErrorCode(response.error_code).name
     return response.producer_id, response.producer_epoch
@@ -65,7 +64,7 @@ def write(
         transactional_id,
         *producer,
         [(topic, partition)],
-    )
+    ).result()
     code = codes[topic, partition]
     if code is OK:
         batch = batch_of(b"x", producer=(*producer, 0), transactional=True)
@@ -83,7 +82,7 @@ async def end(
         committed=commit,
     )
     answer = broker.transactions.end_txn(request, version)
-    response = await answer if isinstance(answer, Awaitable) else answer
+    response = await answer
     assert isinstance(response, EndTxnResponse)
     return response
 
@@ -100,15 +99,14 @@ def commit_offset(broker: Broker, producer: Producer, offset: int) -> None:
         producer_epoch=producer[1],
         topics=[TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic(name="t1", partitions=[partition])],
     )
-    response = broker.groups.commit_offsets_in_transaction(request, 5)
-    assert not isinstance(response, Awaitable)
+    response = broker.groups.commit_offsets_in_transaction(request, 5).result()
     assert response.topics[0].partitions[0].error_code == OK
 
 
 def fetch_offset(broker: Broker, *, require_stable: bool = False) -> tuple[int, ErrorCode]:
     topics = [OffsetFetchRequest.OffsetFetchRequestTopics(name="t1", partition_indexes=[0])]
     request = OffsetFetchRequest.OffsetFetchRequestGroup(group_id="g", topics=topics)
-    group = broker.groups.fetch_offsets(request, require_stable=require_stable)
+    group = broker.groups.fetch_offsets(request, require_stable=require_stable).result()
     partition = group.topics[0].partitions[0]
     return partition.committed_offset, ErrorCode(partition.error_code)
 
@@ -251,9 +249,8 @@ def test_requests_wait_while_transactions_are_loaded(tmp_path: Path) -> None:
                 transactions._follow_leadership(partition)
             loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
             assert transactions.describe("t7").error_code == loading
-            assert transactions.add_or_verify_partitions("t7", 1, 0, [("t1", 0)], verify_only=True) == {
-                ("t1", 0): loading
-            }
+            codes = transactions.add_or_verify_partitions("t7", 1, 0, [("t1", 0)], verify_only=True)
+            assert codes.result() == {("t1", 0): loading}
             with pytest.raises(KafkaError) as caught:
                 await transactions.list(ListTransactionsRequest())
             assert caught.value.code is loading
@@ -377,7 +374,7 @@ def test_nobody_hears_of_a_decision_that_is_not_durable(
             await prepare(broker, "t1")
             producer = await init(broker, "t")
             adding = broker.transactions.add_partitions("t", *producer, [("t1", 0)], verify_only=False)
-            assert isinstance(adding, Awaitable), "no batch before the transaction is known for good"
+            assert not adding.is_done, "no batch before the transaction is known for good"
             assert await adding == {("t1", 0): OK}
             assert write(broker, "t", producer, "t1") is OK
             await broker.group_commit.flush(replica_of(broker, "t1").log)
@@ -478,7 +475,7 @@ def test_a_cluster_keeps_the_old_format_until_the_feature_is_finalized(tmp_path:
             producer = await init(broker, "t")
             codes = broker.transactions.add_or_verify_partitions(
                 "t", *producer, [("t1", 0)], client_version=TV0
-            )
+            ).result()
             assert codes == {("t1", 0): OK}
             assert (await end(broker, "t", producer, version=TV0)).error_code == OK
             assert value_versions(state_replica(broker, "t")) == {0}

@@ -19,14 +19,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
-from typing import cast
 
 from history_controller import MIN_ISR, NODES, Controller, Metadata
 
 from penstock.broker.api import fetch, list_offsets
 from penstock.broker.following.following import Following, OffsetsAtLeader, Place
 from penstock.broker.following.throttle import ReplicationThrottle
-from penstock.broker.network.answers import Promise
 from penstock.broker.network.context import RequestContext
 from penstock.broker.partitions.leadership import IsrProposal
 from penstock.broker.partitions.replica import Replica
@@ -396,11 +394,8 @@ class History:
         def serve() -> None:
             arrived, _ = FetchRequest.decode(FETCH_VERSION, memoryview(data), 0)
             context = RequestContext(FETCH_VERSION, "", "", "", "")
-            response = fetch.handle(leader, arrived, context)  # type: ignore[arg-type]
-            if isinstance(response, Promise):
-                response.deliver_to(lambda kept: answers.append(cast("FetchResponse", kept)))
-            else:
-                answers.append(response)
+            answer = fetch.handle(leader, arrived, context)  # type: ignore[arg-type]
+            answer.when_done(lambda done: answers.append(done.result()))
 
         encoded = b""
 
@@ -445,8 +440,7 @@ class History:
             topic = ListOffsetsRequest.ListOffsetsTopic(name=TOPIC, partitions=[wanted])
             request = ListOffsetsRequest(replica_id=9, topics=[topic])
             context = RequestContext(LIST_OFFSETS_VERSION, "", "", "", "")
-            response = list_offsets.handle(leader, request, context)  # type: ignore[arg-type]
-            assert isinstance(response, ListOffsetsResponse)
+            response = list_offsets.handle(leader, request, context).result()  # type: ignore[arg-type]
             found += response.topics[0].partitions
         error = ErrorCode.of(found[0].error_code or found[1].error_code)
         return OffsetsAtLeader(found[0].offset, found[1].offset, error)

@@ -1,7 +1,6 @@
 """Long answers are built in many turns of the loop, short ones at once."""
 
 import asyncio
-from collections.abc import Awaitable
 from itertools import count
 
 import pytest
@@ -22,13 +21,13 @@ def a_step_takes_a_hundredth_of_a_piece(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_what_is_soon_done_is_answered_at_once() -> None:
-    assert in_turns(steps(90)) == 90
+    assert in_turns(steps(90)).result() == 90
 
 
 def test_others_have_their_turn_in_between() -> None:
     async def count_turns() -> tuple[int, int]:
         answer = in_turns(steps(1_000))
-        assert isinstance(answer, Awaitable)
+        assert not answer.is_done
         task = asyncio.ensure_future(answer)
         turns_of_others = 0
         while not task.done():
@@ -51,7 +50,7 @@ def test_errors_arrive_whenever_they_come() -> None:
 
     async def later() -> int:
         answer = in_turns(fails_after(500))
-        assert isinstance(answer, Awaitable)
+        assert not answer.is_done
         return await answer
 
     with pytest.raises(LookupError):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from broker_wire import Wire, batch_of, produce_request
-from penstock.broker.network.answers import Promise
+from penstock.broker.network.answers import Answer, CloseConnection
 from penstock.broker.partitions.group_commit import GroupCommit
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.batch import check_batches
@@ -83,10 +83,11 @@ async def share_rounds(tmp_path: Path) -> None:
 
     def produce(number: int) -> object:
         append(log, commit)
-        promise = commit.acknowledging(ApiKey.PRODUCE, lambda *_: b"%d" % number)(None, None, None)  # type: ignore[arg-type]
-        assert isinstance(promise, Promise), "nothing is answered yet"
-        promise.deliver_to(answers.append)
-        return promise
+        answer = commit.acknowledging(ApiKey.PRODUCE, lambda *_: b"%d" % number)(None, None, None)  # type: ignore[arg-type]
+        assert isinstance(answer, Answer)
+        assert not answer.is_done, "nothing is answered yet"
+        answer.when_done(lambda done: answers.append(done.error or done.value))
+        return answer
 
     produce(1)
     produce(2)
@@ -138,12 +139,13 @@ async def fail_a_sync(tmp_path: Path) -> None:
     commit = GroupCommit(asyncio.get_running_loop(), acks_fsync=True)
     append(log, commit)
     told: list[object] = []
-    promise = commit.acknowledging(ApiKey.PRODUCE, lambda *_: b"good")(None, None, None)  # type: ignore[arg-type]
-    promise.deliver_to(told.append)  # type: ignore[attr-defined]
+    answer = commit.acknowledging(ApiKey.PRODUCE, lambda *_: b"good")(None, None, None)  # type: ignore[arg-type]
+    assert isinstance(answer, Answer)
+    answer.when_done(lambda done: told.append(done.error))
     with pytest.raises(StorageFailed):
         await commit.flush(log)
     assert len(told) == 1
-    assert isinstance(told[0], StorageFailed)
+    assert isinstance(told[0], CloseConnection)
     assert log.failure is not None
     commit.close()
 

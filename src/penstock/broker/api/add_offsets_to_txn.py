@@ -12,14 +12,13 @@ Versions:
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from penstock.broker.api_entry import Api
 from penstock.broker.coordination.groups.runtime import GROUP_METADATA_TOPIC
-from penstock.broker.coordination.transactions.runtime import TV0, Codes, are_concurrent, fenced_error
-from penstock.coordinators.transaction.metadata import TopicPartition
+from penstock.broker.coordination.transactions.runtime import TV0, are_concurrent, fenced_error
+from penstock.broker.network.answers import Answer
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 
@@ -40,7 +39,7 @@ class Parts(Protocol):
 
 def handle(
     parts: Parts, request: AddOffsetsToTxnRequest, context: RequestContext
-) -> AddOffsetsToTxnResponse | Awaitable[AddOffsetsToTxnResponse]:
+) -> Answer[AddOffsetsToTxnResponse]:
     place = (GROUP_METADATA_TOPIC, parts.groups.partition_of(request.group_id))
     ask = partial(
         parts.transactions.add_or_verify_partitions,
@@ -51,13 +50,7 @@ def handle(
         client_version=TV0,
     )
     codes = parts.transactions.ask_when_ended(request.transactional_id, ask, are_concurrent)
-    if isinstance(codes, Awaitable):
-        return _wait(codes, place, context.api_version)
-    return _answer(codes[place], context.api_version)
-
-
-async def _wait(codes: Awaitable[Codes], place: TopicPartition, version: int) -> AddOffsetsToTxnResponse:
-    return _answer((await codes)[place], version)
+    return codes.then(lambda known: _answer(known[place], context.api_version))
 
 
 def _answer(code: ErrorCode, version: int) -> AddOffsetsToTxnResponse:

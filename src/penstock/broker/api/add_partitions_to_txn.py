@@ -14,12 +14,13 @@ Versions:
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from penstock.broker.api_entry import Api
 from penstock.broker.coordination.transactions.runtime import TV0, TV2, Codes, are_concurrent, fenced_error
+from penstock.broker.network.answers import Answer, all_of
 from penstock.broker.network.turns import Steps, in_turns
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
@@ -35,8 +36,8 @@ SEVERAL_TRANSACTIONS_VERSION = 4
 Transaction = AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction
 TopicResult = AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult
 PartitionResult = AddPartitionsToTxnResponse.AddPartitionsToTxnPartitionResult
-Asked = tuple[Transaction, Codes | Awaitable[Codes]]
-"""A transaction and its coordinator's error code for each partition."""
+Asked = tuple[Transaction, Answer[Codes]]
+"""A transaction and its coordinator's answer: an error code for each partition."""
 
 
 class Parts(Protocol):
@@ -48,22 +49,16 @@ class Parts(Protocol):
 
 def handle(
     parts: Parts, request: AddPartitionsToTxnRequest, context: RequestContext
-) -> AddPartitionsToTxnResponse | Awaitable[AddPartitionsToTxnResponse]:
+) -> Answer[AddPartitionsToTxnResponse]:
     version = context.api_version
-    asked = in_turns(_ask(parts, request, version))
-    if isinstance(asked, list) and not any(isinstance(codes, Awaitable) for _, codes in asked):
-        return in_turns(_answer(asked, version))
-    return _wait(asked, version)
+    return in_turns(_ask(parts, request, version)).and_then(lambda asked: _answer_when_known(asked, version))
 
 
-async def _wait(asked: list[Asked] | Awaitable[list[Asked]], version: int) -> AddPartitionsToTxnResponse:
-    if isinstance(asked, Awaitable):
-        asked = await asked
-    known: list[Asked] = [
-        (transaction, await codes if isinstance(codes, Awaitable) else codes) for transaction, codes in asked
-    ]
-    response = in_turns(_answer(known, version))
-    return await response if isinstance(response, Awaitable) else response
+def _answer_when_known(asked: list[Asked], version: int) -> Answer[AddPartitionsToTxnResponse]:
+    transactions = [transaction for transaction, _ in asked]
+    return all_of([codes for _, codes in asked]).and_then(
+        lambda known: in_turns(_answer(zip(transactions, known, strict=True), version))
+    )
 
 
 def _ask(parts: Parts, request: AddPartitionsToTxnRequest, version: int) -> Steps[list[Asked]]:
@@ -85,7 +80,7 @@ def _ask(parts: Parts, request: AddPartitionsToTxnRequest, version: int) -> Step
     return asked
 
 
-def _add(parts: Parts, transaction: Transaction, version: int) -> Steps[Codes | Awaitable[Codes]]:
+def _add(parts: Parts, transaction: Transaction, version: int) -> Steps[Answer[Codes]]:
     """Add one transaction's partitions; if one of them does not exist, none is added."""
     yield
     partitions = set()
@@ -99,7 +94,7 @@ def _add(parts: Parts, transaction: Transaction, version: int) -> Steps[Codes | 
     if missing:
         codes = dict.fromkeys(partitions, ErrorCode.OPERATION_NOT_ATTEMPTED)
         codes.update(dict.fromkeys(missing, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-        return codes
+        return Answer.of(codes)
     ask = partial(
         parts.transactions.add_or_verify_partitions,
         transaction.transactional_id,
@@ -114,10 +109,9 @@ def _add(parts: Parts, transaction: Transaction, version: int) -> Steps[Codes | 
     return parts.transactions.ask_when_ended(transaction.transactional_id, ask, are_concurrent)
 
 
-def _answer(known: list[Asked], version: int) -> Steps[AddPartitionsToTxnResponse]:
+def _answer(known: Iterable[tuple[Transaction, Codes]], version: int) -> Steps[AddPartitionsToTxnResponse]:
     results = []
     for transaction, codes in known:
-        assert isinstance(codes, dict), "await the codes first"
         topics = yield from _topics(transaction, codes, version)
         if version < SEVERAL_TRANSACTIONS_VERSION:
             return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=topics)

@@ -9,12 +9,11 @@ Versions:
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from penstock.broker.api_entry import Api
-from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.broker.network.answers import Answer, all_of
+from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import DeleteGroupsRequest, DeleteGroupsResponse
 
 if TYPE_CHECKING:
@@ -24,24 +23,10 @@ if TYPE_CHECKING:
 
 def handle(
     groups: GroupCoordinatorRuntime, request: DeleteGroupsRequest, context: RequestContext
-) -> DeleteGroupsResponse | Awaitable[DeleteGroupsResponse]:
-    codes: dict[str, ErrorCode] = {}
-    under_way: dict[str, Awaitable[ErrorCode]] = {}
-    for group_id in dict.fromkeys(request.groups_names):
-        code = _delete(groups, group_id)
-        codes[group_id] = ErrorCode.NONE
-        if isinstance(code, ErrorCode):
-            codes[group_id] = code
-        else:
-            under_way[group_id] = code
-    return _wait(codes, under_way) if under_way else _response(codes)
-
-
-async def _wait(
-    codes: dict[str, ErrorCode], under_way: dict[str, Awaitable[ErrorCode]]
-) -> DeleteGroupsResponse:
-    deleted = await asyncio.gather(*map(_code_of, under_way.values()))
-    return _response(codes | dict(zip(under_way, deleted, strict=True)))
+) -> Answer[DeleteGroupsResponse]:
+    group_ids = list(dict.fromkeys(request.groups_names))
+    deleted = [groups.delete_group(group_id).recover(lambda error: error.code) for group_id in group_ids]
+    return all_of(deleted).then(lambda codes: _response(dict(zip(group_ids, codes, strict=True))))
 
 
 def _response(codes: dict[str, ErrorCode]) -> DeleteGroupsResponse:
@@ -51,20 +36,6 @@ def _response(codes: dict[str, ErrorCode]) -> DeleteGroupsResponse:
             for group_id, code in codes.items()
         ]
     )
-
-
-def _delete(groups: GroupCoordinatorRuntime, group_id: str) -> ErrorCode | Awaitable[ErrorCode]:
-    try:
-        return groups.delete_group(group_id)
-    except KafkaError as error:
-        return error.code
-
-
-async def _code_of(deletion: Awaitable[ErrorCode]) -> ErrorCode:
-    try:
-        return await deletion
-    except KafkaError as error:
-        return error.code
 
 
 API = Api(DeleteGroupsRequest).on_broker(lambda node: node.groups, handle)

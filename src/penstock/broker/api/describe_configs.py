@@ -13,10 +13,11 @@ Versions:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Protocol
 
 from penstock.broker.api_entry import Api
+from penstock.broker.network.answers import Answer
 from penstock.broker.setup import loggers
 from penstock.metadata.configs import describe
 from penstock.metadata.configs.describe import ConfigEntry, ConfigSource
@@ -48,20 +49,18 @@ class Parts(Protocol):
 
 def handle(
     parts: Parts, request: DescribeConfigsRequest, context: RequestContext
-) -> DescribeConfigsResponse | Awaitable[DescribeConfigsResponse]:
+) -> Answer[DescribeConfigsResponse]:
     if len(request.resources) > RESOURCES_PER_TURN:
-        return _describe_many(parts, request)
-    return DescribeConfigsResponse(
-        results=[_describe(parts, resource, request) for resource in request.resources]
-    )
+        return Answer.working(_describe_many(parts, request))
+    results = [_describe(parts, resource, request) for resource in request.resources]
+    return Answer.of(DescribeConfigsResponse(results=results))
 
 
 async def handle_as_controller(
     parts: Parts, request: DescribeConfigsRequest, context: RequestContext
 ) -> DescribeConfigsResponse:
     """Answer from this controller's own image, whether it is active or not."""
-    described = handle(parts, request, context)
-    return await described if isinstance(described, Awaitable) else described
+    return await handle(parts, request, context)
 
 
 async def _describe_many(parts: Parts, request: DescribeConfigsRequest) -> DescribeConfigsResponse:

@@ -5,10 +5,10 @@ Version 0.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Protocol
 
 from penstock.broker.api_entry import Api
+from penstock.broker.network.answers import Answer
 from penstock.broker.network.turns import Steps, in_turns
 from penstock.metadata.controller.state import Refusal
 from penstock.metadata.controller.topic_names import check_topic_name
@@ -33,7 +33,7 @@ class Parts(Protocol):
 
 def handle(
     parts: Parts, request: DescribeProducersRequest, context: RequestContext
-) -> DescribeProducersResponse | Awaitable[DescribeProducersResponse]:
+) -> Answer[DescribeProducersResponse]:
     return in_turns(_answer(parts, request))
 
 

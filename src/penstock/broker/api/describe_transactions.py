@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from penstock.broker.api_entry import Api
+from penstock.broker.network.answers import Answer
 from penstock.broker.network.turns import Steps, in_turns
 from penstock.protocol.messages import DescribeTransactionsRequest, DescribeTransactionsResponse
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def handle(
     transactions: TransactionCoordinatorRuntime, request: DescribeTransactionsRequest, context: RequestContext
-) -> DescribeTransactionsResponse | Awaitable[DescribeTransactionsResponse]:
+) -> Answer[DescribeTransactionsResponse]:
     return in_turns(_answer(transactions, request))
 
 

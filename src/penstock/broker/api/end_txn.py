@@ -14,12 +14,12 @@ Versions:
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from penstock.broker.api_entry import Api
 from penstock.broker.coordination.transactions.runtime import TV0, TV2, fenced_error
-from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.broker.network.answers import Answer
+from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import EndTxnRequest, EndTxnResponse
 
 if TYPE_CHECKING:
@@ -34,22 +34,12 @@ NO_PRODUCER_EPOCH = -1
 
 def handle(
     transactions: TransactionCoordinatorRuntime, request: EndTxnRequest, context: RequestContext
-) -> EndTxnResponse | Awaitable[EndTxnResponse]:
+) -> Answer[EndTxnResponse]:
     client_version = TV2 if context.api_version >= EPOCH_BUMP_VERSION else TV0
-    try:
-        response = transactions.end_txn(request, client_version)
-    except KafkaError as error:
-        return _refusal(error.code)
-    if isinstance(response, Awaitable):
-        return _wait(response, context.api_version)
-    return _in_version(response, context.api_version)
-
-
-async def _wait(response: Awaitable[EndTxnResponse], version: int) -> EndTxnResponse:
-    try:
-        return _in_version(await response, version)
-    except KafkaError as error:
-        return _refusal(error.code)
+    answer = transactions.end_txn(request, client_version)
+    return answer.then(lambda response: _in_version(response, context.api_version)).recover(
+        lambda error: _refusal(error.code)
+    )
 
 
 def _refusal(code: ErrorCode) -> EndTxnResponse:

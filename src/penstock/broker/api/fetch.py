@@ -36,13 +36,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.broker.api_entry import Api
+from penstock.broker.network.answers import Answer
 from penstock.broker.reading.consumer_fetch import ConsumerFetch
 from penstock.broker.reading.fetch_session import SessionError, replica_id_of
 from penstock.broker.reading.follower_fetch import FollowerFetch
 from penstock.protocol.messages import FetchRequest, FetchResponse
 
 if TYPE_CHECKING:
-    from penstock.broker.network.answers import Promise
     from penstock.broker.network.context import RequestContext
     from penstock.broker.quorum.quorum import Quorum
     from penstock.broker.reading.host import ReadingHost
@@ -54,18 +54,18 @@ async def handle_as_controller(quorum: Quorum, request: FetchRequest, context: R
     return await quorum.handle(request, context)
 
 
-def handle(host: ReadingHost, request: FetchRequest, context: RequestContext) -> FetchResponse | Promise:
+def handle(host: ReadingHost, request: FetchRequest, context: RequestContext) -> Answer[FetchResponse]:
     is_follower = replica_id_of(request) >= 0
     if is_follower:
         host.fetch_sessions.answer_waiting(request.session_id)
     try:
         plan = host.fetch_sessions.plan(request, context.api_version)
     except SessionError as error:
-        return FetchResponse(error_code=error.code)
+        return Answer.of(FetchResponse(error_code=error.code))
     fetch = (FollowerFetch if is_follower else ConsumerFetch)(host, request, context, plan)
     results, missing_bytes = fetch.read()
     if missing_bytes <= 0 or request.max_wait_ms <= 0 or plan.is_empty:
-        return fetch.read_cold(results) if fetch.cold else fetch.respond(results)
+        return fetch.answer_now(results)
     fetch.keep_untold(results)
     return fetch.wait(missing_bytes, request.max_wait_ms)
 

@@ -17,11 +17,11 @@ Versions:
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
 from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from penstock.broker.api_entry import Api
+from penstock.broker.network.answers import Answer
 from penstock.broker.network.turns import Steps, in_turns
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import FindCoordinatorRequest, FindCoordinatorResponse
@@ -43,7 +43,7 @@ class KeyType(IntEnum):
     SHARE = 2
 
 
-class Answer(NamedTuple):
+class Found(NamedTuple):
     """The address of a coordinator, or the error if it cannot be found."""
 
     error: ErrorCode
@@ -63,10 +63,10 @@ class Parts(Protocol):
 
 def handle(
     parts: Parts, request: FindCoordinatorRequest, context: RequestContext
-) -> FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
+) -> Answer[FindCoordinatorResponse]:
     coordinators = _coordinators(parts, request.key_type)
     if coordinators is not None and not coordinators.has_topic:
-        return _create_and_answer(parts, coordinators, request, context)
+        return Answer.working(_create_and_answer(parts, coordinators, request, context))
     return in_turns(_answer(parts, request, context))
 
 
@@ -89,16 +89,15 @@ async def _create_and_answer(
     try:
         await coordinators.ensure_topic()
     except KafkaError as error:
-        refusal = Answer(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error))
-    response = in_turns(_answer(parts, request, context, refusal))
-    return await response if isinstance(response, Awaitable) else response
+        refusal = Found(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error))
+    return await in_turns(_answer(parts, request, context, refusal))
 
 
 def _answer(
-    parts: Parts, request: FindCoordinatorRequest, context: RequestContext, refusal: Answer | None = None
+    parts: Parts, request: FindCoordinatorRequest, context: RequestContext, refusal: Found | None = None
 ) -> Steps[FindCoordinatorResponse]:
     """Find the coordinators of the request's keys; ``refusal`` replaces all answers."""
-    answers: dict[str, Answer] = {}
+    answers: dict[str, Found] = {}
     for key in _keys(request, context):
         yield
         if key not in answers:
@@ -132,23 +131,23 @@ def _keys(request: FindCoordinatorRequest, context: RequestContext) -> list[str]
     return request.coordinator_keys if context.api_version >= SEVERAL_KEYS_VERSION else [request.key]
 
 
-def _find(parts: Parts, key_type: int, key: str, context: RequestContext) -> Answer:
+def _find(parts: Parts, key_type: int, key: str, context: RequestContext) -> Found:
     coordinators = _coordinators(parts, key_type)
     if coordinators is not None:
         return _find_leader(parts, coordinators.TOPIC, coordinators.partition_of(key), context)
     if key_type == KeyType.SHARE and context.api_version >= SHARE_VERSION and _is_share_key(key):
-        return Answer(ErrorCode.COORDINATOR_NOT_AVAILABLE, "This node does not coordinate share groups yet.")
-    return Answer(ErrorCode.INVALID_REQUEST, f"No coordinator has keys of type {key_type} like {key!r}.")
+        return Found(ErrorCode.COORDINATOR_NOT_AVAILABLE, "This node does not coordinate share groups yet.")
+    return Found(ErrorCode.INVALID_REQUEST, f"No coordinator has keys of type {key_type} like {key!r}.")
 
 
-def _find_leader(parts: Parts, topic: str, index: int, context: RequestContext) -> Answer:
+def _find_leader(parts: Parts, topic: str, index: int, context: RequestContext) -> Found:
     partition = parts.image.topics.partition(topic, index)
     leader = parts.image.brokers.get(partition.leader) if partition is not None else None
     endpoint = leader.endpoint(context.listener_name) if leader is not None else None
     if partition is None or endpoint is None:
         error = ErrorCode.COORDINATOR_NOT_AVAILABLE
-        return Answer(error, error.default_message)
-    return Answer(ErrorCode.NONE, "NONE", partition.leader, endpoint.host, endpoint.port)
+        return Found(error, error.default_message)
+    return Found(ErrorCode.NONE, "NONE", partition.leader, endpoint.host, endpoint.port)
 
 
 def _is_share_key(key: str) -> bool:

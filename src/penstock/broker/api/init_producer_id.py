@@ -12,11 +12,11 @@ Versions:
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Protocol
 
 from penstock.broker.api_entry import Api
 from penstock.broker.coordination.transactions.runtime import fenced_error
+from penstock.broker.network.answers import Answer
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import InitProducerIdRequest, InitProducerIdResponse
 
@@ -39,26 +39,16 @@ class Parts(Protocol):
 
 def handle(
     parts: Parts, request: InitProducerIdRequest, context: RequestContext
-) -> InitProducerIdResponse | Awaitable[InitProducerIdResponse]:
+) -> Answer[InitProducerIdResponse]:
     half_given = (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH)
     if half_given or request.transactional_id == "":
-        return _refusal(ErrorCode.INVALID_REQUEST)
+        return Answer.of(_refusal(ErrorCode.INVALID_REQUEST))
     if request.transactional_id is None:
-        return _next_producer_id(parts)
-    try:
-        response = parts.transactions.init_producer_id(request)
-    except KafkaError as error:
-        return _refusal(error.code)
-    if isinstance(response, Awaitable):
-        return _wait(response, context.api_version)
-    return _in_version(response, context.api_version)
-
-
-async def _wait(response: Awaitable[InitProducerIdResponse], version: int) -> InitProducerIdResponse:
-    try:
-        return _in_version(await response, version)
-    except KafkaError as error:
-        return _refusal(error.code)
+        return Answer.working(_next_producer_id(parts))
+    answer = parts.transactions.init_producer_id(request)
+    return answer.then(lambda response: _in_version(response, context.api_version)).recover(
+        lambda error: _refusal(error.code)
+    )
 
 
 def _in_version(response: InitProducerIdResponse, version: int) -> InitProducerIdResponse:

@@ -16,11 +16,10 @@ Versions:
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from penstock.broker.api_entry import Api
-from penstock.protocol.errors import KafkaError
+from penstock.broker.network.answers import Answer
 from penstock.protocol.messages import JoinGroupRequest, JoinGroupResponse
 
 if TYPE_CHECKING:
@@ -33,26 +32,14 @@ NULLABLE_PROTOCOL_VERSION = 7
 
 def handle(
     groups: GroupCoordinatorRuntime, request: JoinGroupRequest, context: RequestContext
-) -> JoinGroupResponse | Awaitable[JoinGroupResponse]:
+) -> Answer[JoinGroupResponse]:
     if context.api_version < REBALANCE_TIMEOUT_VERSION:
         request.rebalance_timeout_ms = request.session_timeout_ms
-    try:
-        response = groups.join_group(request, context)
-    except KafkaError as error:
-        response = JoinGroupResponse(error_code=error.code, member_id=request.member_id)
-    if isinstance(response, JoinGroupResponse):
-        return _in_version(response, context.api_version)
-    return _later(request, response, context.api_version)
-
-
-async def _later(
-    request: JoinGroupRequest, response: Awaitable[JoinGroupResponse], version: int
-) -> JoinGroupResponse:
-    try:
-        joined = await response
-    except KafkaError as error:
-        joined = JoinGroupResponse(error_code=error.code, member_id=request.member_id)
-    return _in_version(joined, version)
+    member_id = request.member_id
+    answer = groups.join_group(request, context).recover(
+        lambda error: JoinGroupResponse(error_code=error.code, member_id=member_id)
+    )
+    return answer.then(lambda response: _in_version(response, context.api_version))
 
 
 def _in_version(response: JoinGroupResponse, version: int) -> JoinGroupResponse:

@@ -13,11 +13,10 @@ Versions:
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from penstock.broker.api_entry import Api
-from penstock.protocol.errors import KafkaError
+from penstock.broker.network.answers import Answer
 from penstock.protocol.messages import LeaveGroupRequest, LeaveGroupResponse
 
 if TYPE_CHECKING:
@@ -29,25 +28,15 @@ SEVERAL_MEMBERS_VERSION = 3
 
 def handle(
     groups: GroupCoordinatorRuntime, request: LeaveGroupRequest, context: RequestContext
-) -> LeaveGroupResponse | Awaitable[LeaveGroupResponse]:
+) -> Answer[LeaveGroupResponse]:
     is_single = context.api_version < SEVERAL_MEMBERS_VERSION
     if is_single:
         request.members = [LeaveGroupRequest.MemberIdentity(member_id=request.member_id)]
-    try:
-        response = groups.leave_group(request)
-    except KafkaError as error:
-        return LeaveGroupResponse(error_code=error.code)
-    return _wait(response, is_single) if isinstance(response, Awaitable) else _answer(response, is_single)
+    answer = groups.leave_group(request).then(lambda response: _in_version(response, is_single))
+    return answer.recover(lambda error: LeaveGroupResponse(error_code=error.code))
 
 
-async def _wait(response: Awaitable[LeaveGroupResponse], is_single: bool) -> LeaveGroupResponse:
-    try:
-        return _answer(await response, is_single)
-    except KafkaError as error:
-        return LeaveGroupResponse(error_code=error.code)
-
-
-def _answer(response: LeaveGroupResponse, is_single: bool) -> LeaveGroupResponse:
+def _in_version(response: LeaveGroupResponse, is_single: bool) -> LeaveGroupResponse:
     if is_single:
         error_code = response.error_code or response.members[0].error_code
         return LeaveGroupResponse(error_code=error_code)

@@ -22,10 +22,10 @@ Versions:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Protocol
 
 from penstock.broker.api_entry import Api
+from penstock.broker.network.answers import Answer
 from penstock.broker.network.turns import Steps, in_turns
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import ListOffsetsRequest, ListOffsetsResponse
@@ -64,11 +64,9 @@ class Parts(Protocol):
     def decode_in_worker(self) -> RunInWorker: ...
 
 
-def handle(
-    parts: Parts, request: ListOffsetsRequest, context: RequestContext
-) -> ListOffsetsResponse | Awaitable[ListOffsetsResponse]:
+def handle(parts: Parts, request: ListOffsetsRequest, context: RequestContext) -> Answer[ListOffsetsResponse]:
     if any(_must_search(wanted.timestamp) for topic in request.topics for wanted in topic.partitions):
-        return _search(parts, request, context.api_version)
+        return Answer.working(_search(parts, request, context.api_version))
     return in_turns(_answer(parts, request, context.api_version))
 
 

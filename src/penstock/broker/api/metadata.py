@@ -22,11 +22,12 @@ Versions:
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, Protocol
 
 from penstock.broker.api.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from penstock.broker.api_entry import Api
+from penstock.broker.network.answers import Answer
 from penstock.broker.network.turns import Steps, in_turns
 from penstock.metadata.controller.topic_names import INTERNAL_TOPICS, is_valid_topic_name
 from penstock.metadata.controller.topics import internal_topic
@@ -73,9 +74,7 @@ class Parts(Protocol):
     replicas: ReplicaManager
 
 
-def handle(
-    parts: Parts, request: MetadataRequest, context: RequestContext
-) -> MetadataResponse | Awaitable[MetadataResponse]:
+def handle(parts: Parts, request: MetadataRequest, context: RequestContext) -> Answer[MetadataResponse]:
     asked = request.topics
     if asked is None or (context.api_version == 0 and not asked):
         images = list(parts.image.topics)
@@ -83,7 +82,7 @@ def handle(
     if context.api_version < _TOPIC_ID_VERSION and any(
         t.topic_id != ZERO_UUID or t.name is None for t in asked
     ):
-        return _refuse_topic_ids(asked)
+        return Answer.of(_refuse_topic_ids(asked))
     ids = [topic.topic_id for topic in asked if topic.topic_id != ZERO_UUID]
     if ids:
         return in_turns(_respond(parts, request, context, (_topic_by_id(parts, context, i) for i in ids)))
@@ -91,7 +90,7 @@ def handle(
     missing = [name for name in names if name not in parts.image.topics.by_name and is_valid_topic_name(name)]
     may_create = request.allow_auto_topic_creation or context.api_version < _AUTO_CREATE_VERSION
     if missing and may_create and parts.config.get_bool("auto.create.topics.enable"):
-        return _create_and_respond(parts, request, context, names, missing)
+        return Answer.working(_create_and_respond(parts, request, context, names, missing))
     return in_turns(
         _respond(parts, request, context, (_topic_by_name(parts, context, name) for name in names))
     )
@@ -102,9 +101,7 @@ async def _create_and_respond(
 ) -> MetadataResponse:
     refused = await _auto_create(parts, missing)
     topics = (_topic_by_name(parts, context, name) for name in names)
-    response = in_turns(_respond(parts, request, context, topics))
-    if not isinstance(response, MetadataResponse):
-        response = await response
+    response = await in_turns(_respond(parts, request, context, topics))
     for topic in response.topics:
         if topic.error_code and topic.name in refused:
             topic.error_code = refused[topic.name]

@@ -18,12 +18,12 @@ Versions:
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Protocol
 
 from penstock.broker.api_entry import Api
+from penstock.broker.network.answers import Answer
 from penstock.coordinators.group.offset_commit import commit_error_response
-from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import OffsetCommitRequest, OffsetCommitResponse
 
 if TYPE_CHECKING:
@@ -46,32 +46,19 @@ class Parts(Protocol):
 
 def handle(
     parts: Parts, request: OffsetCommitRequest, context: RequestContext
-) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
+) -> Answer[OffsetCommitResponse]:
     by_id = context.api_version >= TOPIC_IDS_VERSION
     refused: list[ResponseTopic] = []
     known: list[RequestTopic] = []
     for topic in request.topics:
         _sort_out(parts, topic, by_id, known, refused)
     if not known:
-        return OffsetCommitResponse(topics=refused)
+        return Answer.of(OffsetCommitResponse(topics=refused))
     request.topics = known
-    try:
-        response = parts.groups.commit_offsets(request, context)
-    except KafkaError as error:
-        response = commit_error_response(request, error.code)
-    if isinstance(response, Awaitable):
-        return _wait(request, response, refused)
-    return _merge(response, refused) if refused else response
-
-
-async def _wait(
-    request: OffsetCommitRequest, response: Awaitable[OffsetCommitResponse], refused: list[ResponseTopic]
-) -> OffsetCommitResponse:
-    try:
-        committed = await response
-    except KafkaError as error:
-        committed = commit_error_response(request, error.code)
-    return _merge(committed, refused)
+    answer = parts.groups.commit_offsets(request, context).recover(
+        lambda error: commit_error_response(request, error.code)
+    )
+    return answer.then(lambda response: _merge(response, refused)) if refused else answer
 
 
 def _sort_out(

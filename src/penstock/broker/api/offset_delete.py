@@ -5,11 +5,11 @@ Version 0. Behaves as in Kafka.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Protocol
 
 from penstock.broker.api_entry import Api
-from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.broker.network.answers import Answer
+from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import OffsetDeleteRequest, OffsetDeleteResponse
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class Parts(Protocol):
 
 def handle(
     parts: Parts, request: OffsetDeleteRequest, context: RequestContext
-) -> OffsetDeleteResponse | Awaitable[OffsetDeleteResponse]:
+) -> Answer[OffsetDeleteResponse]:
     unknown: dict[str, list[ResponsePartition]] = {}
     for topic in request.topics:
         image = parts.image.topics.by_name.get(topic.name)
@@ -46,20 +46,8 @@ def handle(
             ]
         topic.partitions = [p for p in topic.partitions if p.partition_index in partitions]
     request.topics = [topic for topic in request.topics if topic.partitions]
-    try:
-        response = parts.groups.delete_offsets(request)
-    except KafkaError as error:
-        return OffsetDeleteResponse(error_code=error.code)
-    return _wait(response, unknown) if isinstance(response, Awaitable) else _merge(response, unknown)
-
-
-async def _wait(
-    response: Awaitable[OffsetDeleteResponse], unknown: dict[str, list[ResponsePartition]]
-) -> OffsetDeleteResponse:
-    try:
-        return _merge(await response, unknown)
-    except KafkaError as error:
-        return OffsetDeleteResponse(error_code=error.code)
+    answer = parts.groups.delete_offsets(request).then(lambda response: _merge(response, unknown))
+    return answer.recover(lambda error: OffsetDeleteResponse(error_code=error.code))
 
 
 def _merge(

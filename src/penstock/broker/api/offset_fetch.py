@@ -18,11 +18,11 @@ Versions:
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Protocol
 
 from penstock.broker.api_entry import Api
-from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.broker.network.answers import Answer, all_of
+from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import ZERO_UUID, OffsetFetchRequest, OffsetFetchResponse
 
 if TYPE_CHECKING:
@@ -48,25 +48,13 @@ class Parts(Protocol):
     image: MetadataImage
 
 
-def handle(
-    parts: Parts, request: OffsetFetchRequest, context: RequestContext
-) -> OffsetFetchResponse | Awaitable[OffsetFetchResponse]:
+def handle(parts: Parts, request: OffsetFetchRequest, context: RequestContext) -> Answer[OffsetFetchResponse]:
     version = context.api_version
     require_stable = version >= REQUIRE_STABLE_VERSION and request.require_stable
     by_id = version >= TOPIC_IDS_VERSION
     asked = request.groups if version >= SEVERAL_GROUPS_VERSION else [_single_group(request)]
-    groups = [_fetch(parts, group, require_stable, by_id) for group in asked]
-    known = [group for group in groups if isinstance(group, ResponseGroup)]
-    if len(known) == len(groups):
-        return _response(request, known, version)
-    return _wait(request, groups, version)
-
-
-async def _wait(
-    request: OffsetFetchRequest, groups: list[ResponseGroup | Awaitable[ResponseGroup]], version: int
-) -> OffsetFetchResponse:
-    known = [group if isinstance(group, ResponseGroup) else await group for group in groups]
-    return _response(request, known, version)
+    fetched = all_of([_fetch(parts, group, require_stable, by_id) for group in asked])
+    return fetched.then(lambda groups: _response(request, groups, version))
 
 
 def _response(request: OffsetFetchRequest, groups: list[ResponseGroup], version: int) -> OffsetFetchResponse:
@@ -75,32 +63,14 @@ def _response(request: OffsetFetchRequest, groups: list[ResponseGroup], version:
     return _single_response(request, groups[0], version)
 
 
-def _fetch(
-    parts: Parts, request: RequestGroup, require_stable: bool, by_id: bool
-) -> ResponseGroup | Awaitable[ResponseGroup]:
+def _fetch(parts: Parts, request: RequestGroup, require_stable: bool, by_id: bool) -> Answer[ResponseGroup]:
     unknown: list[ResponseTopics] = []
     if by_id and request.topics is not None:
         unknown = _name_topics(parts, request)
-    try:
-        response = parts.groups.fetch_offsets(request, require_stable=require_stable)
-    except KafkaError as error:
-        return ResponseGroup(group_id=request.group_id, topics=[], error_code=error.code)
-    if isinstance(response, Awaitable):
-        return _fetch_later(parts, request, response, by_id, unknown)
-    return _completed(parts, request, response, by_id, unknown)
-
-
-async def _fetch_later(
-    parts: Parts,
-    request: RequestGroup,
-    response: Awaitable[ResponseGroup],
-    by_id: bool,
-    unknown: list[ResponseTopics],
-) -> ResponseGroup:
-    try:
-        return _completed(parts, request, await response, by_id, unknown)
-    except KafkaError as error:
-        return ResponseGroup(group_id=request.group_id, topics=[], error_code=error.code)
+    answer = parts.groups.fetch_offsets(request, require_stable=require_stable)
+    return answer.then(lambda response: _completed(parts, request, response, by_id, unknown)).recover(
+        lambda error: ResponseGroup(group_id=request.group_id, topics=[], error_code=error.code)
+    )
 
 
 def _completed(

@@ -11,10 +11,10 @@ Versions:
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from penstock.broker.api_entry import Api
+from penstock.broker.network.answers import Answer
 from penstock.broker.network.turns import Steps, in_turns
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
@@ -30,7 +30,7 @@ EpochEndOffset = OffsetForLeaderEpochResponse.EpochEndOffset
 
 def handle(
     replicas: ReplicaManager, request: OffsetForLeaderEpochRequest, context: RequestContext
-) -> OffsetForLeaderEpochResponse | Awaitable[OffsetForLeaderEpochResponse]:
+) -> Answer[OffsetForLeaderEpochResponse]:
     return in_turns(_answer(replicas, request))
 
 

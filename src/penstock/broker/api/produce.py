@@ -31,7 +31,7 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from penstock.broker.api_entry import Api
 from penstock.broker.coordination.verification import (
@@ -41,7 +41,7 @@ from penstock.broker.coordination.verification import (
     VerifyingHost,
     verify,
 )
-from penstock.broker.network.answers import CloseConnection, Kept, Promise
+from penstock.broker.network.answers import Answer, CloseConnection
 from penstock.broker.network.turns import Steps, in_turns
 from penstock.broker.partitions import produce_conversion
 from penstock.broker.partitions.delayed_produce import DelayedAppend, DelayedProduce, Uncommitted, fill_in
@@ -81,6 +81,10 @@ BYTES_PER_STEP = 128 * 1024
 BYTES_AS_A_PARTITION = 8 * 1024
 """The fixed cost of a batch, expressed in bytes: a small batch takes as long as this many bytes."""
 
+Produced = ProduceResponse | bytes | None
+"""The response, its encoded body, or None if the producer wants none (acks=0)."""
+NO_ANSWER: Answer[Produced] = Answer.of(None)
+
 PartitionResponse = ProduceResponse.PartitionProduceResponse
 TopicResponse = ProduceResponse.TopicProduceResponse
 
@@ -102,26 +106,23 @@ class Parts(VerifyingHost, Protocol):
     def decode_in_worker(self) -> RunInWorker: ...
 
 
-def handle(
-    parts: Parts, request: ProduceRequest, context: RequestContext
-) -> ProduceResponse | bytes | Awaitable[ProduceResponse | None] | Promise | None:
+def handle(parts: Parts, request: ProduceRequest, context: RequestContext) -> Answer[Produced]:
     acks = request.acks
     by_id = context.api_version >= TOPIC_IDS_SINCE_VERSION
     if len(request.topic_data) == 1 and len(request.topic_data[0].partition_data) == 1:
         answered = _append_single(parts, request, by_id, context)
         if answered is not None:
-            return answered if acks else None
+            return answered if acks else NO_ANSWER
     if request.transactional_id is None:
         return _append_in_turns(parts, request, context, Verified())
-    verified = _verify(parts, request, request.transactional_id, context)
-    if isinstance(verified, Verified):
-        return _append_in_turns(parts, request, context, verified)
-    return _append_verified(parts, request, context, verified)
+    return _verify(parts, request, request.transactional_id, context).and_then(
+        lambda verified: _append_in_turns(parts, request, context, verified)
+    )
 
 
 def _verify(
     parts: Parts, request: ProduceRequest, transactional_id: str, context: RequestContext
-) -> Verified | Awaitable[Verified]:
+) -> Answer[Verified]:
     """Ask the coordinator about partitions in which the transaction begins with this request."""
     batches = _transactional_batches(parts, request, context)
     producers = {(header.producer_id, header.producer_epoch) for header in batches.values()}
@@ -133,7 +134,7 @@ def _verify(
                 "Transactional records contained more than one producer ID",
             )
             verified.refuse(replica, error)
-        return verified
+        return Answer.of(verified)
     version = context.api_version
     for producer_id, epoch in producers:
         support = (
@@ -145,7 +146,7 @@ def _verify(
         )
         producer = TransactionalProducer(transactional_id, producer_id, epoch, support)
         return verify(parts, producer, {replica: h.base_sequence for replica, h in batches.items()})
-    return Verified()
+    return Answer.of(Verified())
 
 
 def _transactional_batches(
@@ -171,12 +172,6 @@ def _needs_a_word(replica: Replica, header: BatchHeader) -> bool:
     return header.is_transactional and header.has_producer_id and replica.topic not in INTERNAL_TOPICS
 
 
-async def _append_verified(
-    parts: Parts, request: ProduceRequest, context: RequestContext, verified: Awaitable[Verified]
-) -> ProduceResponse | None:
-    return await _settled(_append_in_turns(parts, request, context, await verified))
-
-
 class Appended(NamedTuple):
     """The results of a request's batches so far."""
 
@@ -191,49 +186,23 @@ class Appended(NamedTuple):
 
 def _append_in_turns(
     parts: Parts, request: ProduceRequest, context: RequestContext, verified: Verified
-) -> ProduceResponse | Awaitable[ProduceResponse | None] | Promise | None:
-    appended = in_turns(_append_all(parts, request, context, verified))
-    if type(appended) is Appended:
-        return _conclude(parts, appended, request.acks, context, request.timeout_ms)
-    later = cast("Awaitable[Appended]", appended)
-    return _conclude_later(parts, later, request.acks, context, request.timeout_ms)
-
-
-async def _conclude_later(
-    parts: Parts, appended: Awaitable[Appended], acks: int, context: RequestContext, timeout_ms: int
-) -> ProduceResponse | None:
-    return await _settled(_conclude(parts, await appended, acks, context, timeout_ms))
-
-
-async def _settled(
-    response: ProduceResponse | Awaitable[ProduceResponse | None] | Promise | None,
-) -> ProduceResponse | None:
-    """Return the response once it is available."""
-    if not isinstance(response, Promise):
-        return await response if isinstance(response, Awaitable) else response
-    settled: asyncio.Future[Kept] = asyncio.get_running_loop().create_future()
-    response.deliver_to(settled.set_result)
-    try:
-        kept = await settled
-    except asyncio.CancelledError:
-        if response.on_abandon is not None:
-            response.on_abandon()
-        raise
-    assert kept is None or isinstance(kept, ProduceResponse)
-    return kept
+) -> Answer[Produced]:
+    return in_turns(_append_all(parts, request, context, verified)).and_then(
+        lambda appended: _conclude(parts, appended, request.acks, context, request.timeout_ms)
+    )
 
 
 def _conclude(
     parts: Parts, appended: Appended, acks: int, context: RequestContext, timeout_ms: int
-) -> ProduceResponse | Awaitable[ProduceResponse | None] | Promise | None:
+) -> Answer[Produced]:
     response, later, failed, uncommitted = appended
     if later:
-        return _finish(parts, appended, acks, context, timeout_ms)
+        return Answer.working(_finish(parts, appended, acks, context, timeout_ms))
     if uncommitted:
         return _await_commit(parts, appended, acks, context, timeout_ms)
     if failed:
-        return _with_errors(parts, response, acks, context)
-    return response if acks else None
+        return Answer.of(_with_errors(parts, response, acks, context))
+    return Answer.of(response if acks else None)
 
 
 def _append_all(
@@ -280,8 +249,8 @@ def _append_all(
 
 def _append_single(
     parts: Parts, request: ProduceRequest, by_id: bool, context: RequestContext
-) -> bytes | ProduceResponse | Promise | None:
-    """Append a single batch on the fast path and return the encoded response, or its promise.
+) -> Answer[Produced] | None:
+    """Append a single batch on the fast path and answer with the encoded response.
 
     For a small request most of the time is not spent on the batch itself, and a tenth of that is to build and
     encode the response, of which only three integers change. Returns None if the batch needs the slow path;
@@ -298,7 +267,7 @@ def _append_single(
         answer = PartitionResponse(index=wanted.index, base_offset=-1)
         _refuse(answer, error)
         refused = TopicResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=[answer])
-        return _with_errors(parts, ProduceResponse(responses=[refused]), request.acks, context)
+        return Answer.of(_with_errors(parts, ProduceResponse(responses=[refused]), request.acks, context))
     if info is None:
         return None
     around = replica.produce_responses.get(context.api_version)
@@ -309,7 +278,7 @@ def _append_single(
     response = around[0] + offsets + around[1]
     if request.acks == ALL and replica.replicated is not None:
         return _await_single(parts, request, context, replica, info, response)
-    return response
+    return Answer.of(response)
 
 
 def _await_single(
@@ -319,27 +288,27 @@ def _await_single(
     replica: Replica,
     info: AppendInfo,
     response: bytes,
-) -> Promise:
+) -> Answer[Produced]:
     """Do `_await_commit` for a single batch, whose success response is already encoded.
 
     The waiting append must not hold on to the request, because its records are in the frame's memory.
     """
-    promise = Promise()
+    later: Answer[Produced] = Answer(blocks=False)
     name, topic_id = request.topic_data[0].name, request.topic_data[0].topic_id
 
     def complete(error: ErrorCode) -> None:
         if error is ErrorCode.NONE:
-            promise.complete(response)
+            later.complete(response)
             return
         answer = PartitionResponse(index=replica.partition, log_start_offset=replica.log.log_start_offset)
         fill_in(answer, error)
         late = TopicResponse(name=name, topic_id=topic_id, partition_responses=[answer])
-        promise.complete(_with_errors(parts, ProduceResponse(responses=[late]), ALL, context))
+        later.complete(_with_errors(parts, ProduceResponse(responses=[late]), ALL, context))
 
     end_offset = info.last_offset + 1
     delayed = DelayedAppend(parts.purgatory, replica, end_offset, request.timeout_ms, complete)
-    promise.on_abandon = delayed.cancel
-    return promise
+    later.on_abandon = delayed.cancel
+    return later
 
 
 def _encode_around_offsets(
@@ -447,26 +416,26 @@ def _refuse(
 
 async def _finish(
     parts: Parts, appended: Appended, acks: int, context: RequestContext, timeout_ms: int
-) -> ProduceResponse | None:
+) -> Produced:
     await asyncio.gather(*appended.later)
     if appended.uncommitted:
-        return await _settled(_await_commit(parts, appended, acks, context, timeout_ms))
+        return await _await_commit(parts, appended, acks, context, timeout_ms)
     return _with_errors(parts, appended.response, acks, context)
 
 
 def _await_commit(
     parts: Parts, appended: Appended, acks: int, context: RequestContext, timeout_ms: int
-) -> Promise:
+) -> Answer[Produced]:
     """Answer once the in-sync replicas have the appended records, or at the producer's timeout."""
-    promise = Promise()
+    later: Answer[Produced] = Answer(blocks=False)
     delayed = DelayedProduce(
         parts.purgatory,
         appended.uncommitted,
         timeout_ms,
-        lambda: promise.complete(_with_errors(parts, appended.response, acks, context)),
+        lambda: later.complete(_with_errors(parts, appended.response, acks, context)),
     )
-    promise.on_abandon = delayed.cancel
-    return promise
+    later.on_abandon = delayed.cancel
+    return later
 
 
 def _with_errors(

@@ -12,11 +12,11 @@ Versions:
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from penstock.broker.api_entry import Api
-from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.broker.network.answers import Answer
+from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import SyncGroupRequest, SyncGroupResponse
 
 if TYPE_CHECKING:
@@ -28,23 +28,12 @@ MANDATORY_PROTOCOL_VERSION = 5
 
 def handle(
     groups: GroupCoordinatorRuntime, request: SyncGroupRequest, context: RequestContext
-) -> SyncGroupResponse | Awaitable[SyncGroupResponse]:
+) -> Answer[SyncGroupResponse]:
     if context.api_version >= MANDATORY_PROTOCOL_VERSION and (
         request.protocol_type is None or request.protocol_name is None
     ):
-        return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-    try:
-        response = groups.sync_group(request)
-    except KafkaError as error:
-        return SyncGroupResponse(error_code=error.code)
-    return _wait(response) if isinstance(response, Awaitable) else response
-
-
-async def _wait(response: Awaitable[SyncGroupResponse]) -> SyncGroupResponse:
-    try:
-        return await response
-    except KafkaError as error:
-        return SyncGroupResponse(error_code=error.code)
+        return Answer.of(SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
+    return groups.sync_group(request).recover(lambda error: SyncGroupResponse(error_code=error.code))
 
 
 API = Api(SyncGroupRequest).on_broker(lambda node: node.groups, handle)

@@ -13,10 +13,11 @@ Versions:
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Protocol
 
 from penstock.broker.api_entry import Api
+from penstock.broker.network.answers import Answer
 from penstock.broker.network.turns import next_turn
 from penstock.coordinators.group.txn_offset_commit import txn_commit_error_response
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -48,20 +49,17 @@ class Parts(Protocol):
 
 def handle(
     parts: Parts, request: TxnOffsetCommitRequest, context: RequestContext
-) -> TxnOffsetCommitResponse | Awaitable[TxnOffsetCommitResponse]:
+) -> Answer[TxnOffsetCommitResponse]:
     refused = _take_out_unknown(parts, request)
     if not request.topics:
-        return TxnOffsetCommitResponse(topics=refused)
+        return Answer.of(TxnOffsetCommitResponse(topics=refused))
     version = context.api_version
     if sum(len(topic.partitions) for topic in request.topics) > PARTITIONS_PER_TURN:
-        return _commit_in_turns(parts, request, version, refused)
-    try:
-        response = parts.groups.commit_offsets_in_transaction(request, version)
-    except KafkaError as error:
-        return _merge(_failed(request, error, version), refused)
-    if isinstance(response, Awaitable):
-        return _wait(request, response, version, refused)
-    return _merge(response, refused)
+        return Answer.working(_commit_in_turns(parts, request, version, refused))
+    answer = parts.groups.commit_offsets_in_transaction(request, version)
+    return answer.recover(lambda error: _failed(request, error, version)).then(
+        lambda response: _merge(response, refused)
+    )
 
 
 async def _commit_in_turns(
@@ -72,9 +70,7 @@ async def _commit_in_turns(
     for topics in _portions(request.topics):
         request.topics = topics
         try:
-            response = parts.groups.commit_offsets_in_transaction(request, version)
-            if isinstance(response, Awaitable):
-                response = await response
+            response = await parts.groups.commit_offsets_in_transaction(request, version)
         except KafkaError as error:
             response = _failed(request, error, version)
         answered = _merge(response, answered.topics)
@@ -97,18 +93,6 @@ def _portions(topics: list[RequestTopic]) -> Iterator[list[RequestTopic]]:
                 portion, room = [], PARTITIONS_PER_TURN
     if portion:
         yield portion
-
-
-async def _wait(
-    request: TxnOffsetCommitRequest,
-    response: Awaitable[TxnOffsetCommitResponse],
-    version: int,
-    refused: list[ResponseTopic],
-) -> TxnOffsetCommitResponse:
-    try:
-        return _merge(await response, refused)
-    except KafkaError as error:
-        return _merge(_failed(request, error, version), refused)
 
 
 def _failed(request: TxnOffsetCommitRequest, error: KafkaError, version: int) -> TxnOffsetCommitResponse:

@@ -12,13 +12,13 @@ Versions:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from penstock.broker.api_entry import Api
 from penstock.broker.coordination.marker import Marker
 from penstock.broker.coordination.partition import Outcome
 from penstock.broker.coordination.transactions.marker_writes import write_marker
+from penstock.broker.network.answers import Answer
 from penstock.broker.network.turns import Steps, in_turns
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import WriteTxnMarkersRequest, WriteTxnMarkersResponse
@@ -48,19 +48,17 @@ COORDINATOR_ERRORS = frozenset(
 
 def handle(
     host: MarkerHost, request: WriteTxnMarkersRequest, context: RequestContext
-) -> WriteTxnMarkersResponse | Awaitable[WriteTxnMarkersResponse]:
+) -> Answer[WriteTxnMarkersResponse]:
     written = in_turns(_write_all(host, request))
-    if not isinstance(written, Awaitable):
-        codes = _codes_now(written)
-        if codes is not None:
-            return _response(codes)
-    return _when_committed(host, written)
+    return written.and_then(lambda outcomes: _answer(host, outcomes))
 
 
-async def _when_committed(
-    host: MarkerHost, written: Outcomes | Awaitable[Outcomes]
-) -> WriteTxnMarkersResponse:
-    outcomes = await written if isinstance(written, Awaitable) else written
+def _answer(host: MarkerHost, outcomes: Outcomes) -> Answer[WriteTxnMarkersResponse]:
+    codes = _codes_now(outcomes)
+    return Answer.working(_when_committed(host, outcomes)) if codes is None else Answer.of(_response(codes))
+
+
+async def _when_committed(host: MarkerHost, outcomes: Outcomes) -> WriteTxnMarkersResponse:
     under_way = [outcome for outcome in outcomes.values() if not isinstance(outcome, ErrorCode)]
     if under_way:
         await asyncio.wait(under_way, timeout=host.config.get_int("request.timeout.ms") / 1000)

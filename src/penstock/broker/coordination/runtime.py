@@ -11,10 +11,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 from penstock.broker.coordination.partition import CoordinatorPartition, Outcome
+from penstock.broker.network.answers import Answer
 from penstock.coordinators.append_errors import append_error
 from penstock.coordinators.java_strings import partition_for
 from penstock.metadata.controller.topics import internal_topic
@@ -131,43 +132,49 @@ class CoordinatorRuntime(ABC, Generic[P]):
 
     # -- answers -------------------------------------------------------------------------------------
 
-    def _in_line(
-        self, key: str, call: Callable[[P], R | Awaitable[R]], *, behind_all: bool = False
-    ) -> R | Awaitable[R]:
+    def _in_line(self, key: str, call: Callable[[P], Answer[R]], *, behind_all: bool = False) -> Answer[R]:
         """Return the answer of `call`, once no record of the key waits for the followers.
 
         With one replica, that is at once. `behind_all`: wait for all records of the key; otherwise only for
         those that exclude others.
         """
-        owner = self._owner(key)
-        place = owner.line_of(key, behind_all=behind_all) if owner.uncommitted else None
-        return call(owner) if place is None else self._wait_in_line(key, place, call, behind_all)
+        try:
+            owner = self._owner(key)
+            place = owner.line_of(key, behind_all=behind_all) if owner.uncommitted else None
+            return call(owner) if place is None else self._wait_in_line(key, place, call, behind_all)
+        except KafkaError as error:
+            return Answer.failed(error)
 
-    async def _wait_in_line(
+    def _wait_in_line(
         self,
         key: str,
-        place: asyncio.Future[ErrorCode] | None,
-        call: Callable[[P], R | Awaitable[R]],
+        place: asyncio.Future[ErrorCode],
+        call: Callable[[P], Answer[R]],
         behind_all: bool,
-    ) -> R:
-        deadline_s = self._host.loop.time() + self._write_timeout_ms / 1000
-        while place is not None:
-            try:
-                async with asyncio.timeout_at(deadline_s):
-                    raise_for(await place)
-            except TimeoutError:
-                raise_for(ErrorCode.REQUEST_TIMED_OUT)
-            owner = self._owner(key)
-            place = owner.line_of(key, behind_all=behind_all)
-        response = call(self._owner(key))
-        return await response if isinstance(response, Awaitable) else response
+    ) -> Answer[R]:
+        async def wait() -> R:
+            waited_for: asyncio.Future[ErrorCode] | None = place
+            deadline_s = self._host.loop.time() + self._write_timeout_ms / 1000
+            while waited_for is not None:
+                try:
+                    async with asyncio.timeout_at(deadline_s):
+                        raise_for(await waited_for)
+                except TimeoutError:
+                    raise_for(ErrorCode.REQUEST_TIMED_OUT)
+                waited_for = self._owner(key).line_of(key, behind_all=behind_all)
+            return await call(self._owner(key))
 
-    def _answer(self, outcome: Outcome, response: R) -> R | Awaitable[R]:
-        """Return the response once its records are committed. Raises KafkaError if they are not."""
-        if isinstance(outcome, ErrorCode):
-            raise_for(outcome)
+        return Answer.working(wait())
+
+    def _answer(self, outcome: Outcome, response: R) -> Answer[R]:
+        """Answer with the response once its records are committed, or with the error if they are not."""
+
+        def response_or_error(error: ErrorCode) -> R:
+            raise_for(error)
             return response
-        return _answer_when_committed(outcome, response)
+
+        committed = Answer.of(outcome) if isinstance(outcome, ErrorCode) else Answer.of_future(outcome)
+        return committed.then(response_or_error)
 
     # -- the topic -----------------------------------------------------------------------------------
 
@@ -322,11 +329,6 @@ class CoordinatorRuntime(ABC, Generic[P]):
         retry = self._retries.pop(partition, None)
         if retry is not None:
             retry.cancel()
-
-
-async def _answer_when_committed(outcome: asyncio.Future[ErrorCode], response: R) -> R:
-    raise_for(await outcome)
-    return response
 
 
 def raise_for(error: ErrorCode) -> None:

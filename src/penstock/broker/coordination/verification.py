@@ -9,10 +9,11 @@ transaction begins in a log unless its coordinator knows that it must be ended t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from penstock.broker.network.answers import Answer
 from penstock.broker.setup.host import NodeHost
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.storage.verification import NOT_REQUIRED, Verification
@@ -20,7 +21,7 @@ from penstock.storage.verification import NOT_REQUIRED, Verification
 if TYPE_CHECKING:
     from penstock.broker.partitions.replica import Replica
 
-Codes = Mapping[tuple[str, int], ErrorCode]
+Codes = dict[tuple[str, int], ErrorCode]
 """The coordinator's answer for each topic and partition."""
 
 COORDINATOR_IS_AWAY = frozenset(
@@ -118,7 +119,7 @@ class TransactionCoordinators(Protocol):
         partitions: Collection[tuple[str, int]],
         *,
         verify_only: bool,
-    ) -> Codes | Awaitable[Codes]:
+    ) -> Answer[Codes]:
         """Add or verify partitions for their leader, which is about to append to them. Raises nothing."""
 
 
@@ -131,23 +132,24 @@ class VerifyingHost(NodeHost, Protocol):
 
 def verify(
     host: VerifyingHost, producer: TransactionalProducer, sequences: Mapping[Replica, int]
-) -> Verified | Awaitable[Verified]:
+) -> Answer[Verified]:
     """Have these partitions verified or added; `sequences` has the first sequence number of each batch.
 
-    Answers at once if the coordinator is on this node and has nothing else to do for the producer.
+    The answer is there at once if the coordinator is on this node and has nothing else to do for the
+    producer.
     """
     is_enforced = host.config.get_bool("transaction.partition.verification.enable")
     if not is_enforced and producer.support is not ClientSupport.ADD_PARTITION:
-        return Verified(sequences, is_enforced=False)
+        return Answer.of(Verified(sequences, is_enforced=False))
     verified = Verified(sequences, is_enforced=is_enforced)
     unsure = verified.begin(producer, sequences)
     if not unsure:
-        return verified
+        return Answer.of(verified)
     codes = _ask(host, producer, unsure)
-    if isinstance(codes, Mapping) and not _is_worth_a_retry(codes, producer.support):
-        verified.take(codes, producer.support)
-        return verified
-    return _verify_patiently(host, producer, sequences, verified, codes)
+    if codes.is_done and not _is_worth_a_retry(codes.value, producer.support):
+        verified.take(codes.value, producer.support)
+        return Answer.of(verified)
+    return Answer.working(_verify_patiently(host, producer, sequences, verified, codes))
 
 
 async def _verify_patiently(
@@ -155,7 +157,7 @@ async def _verify_patiently(
     producer: TransactionalProducer,
     sequences: Mapping[Replica, int],
     verified: Verified,
-    answer: Codes | Awaitable[Codes],
+    answer: Answer[Codes],
 ) -> Verified:
     """Retry for a while if the producer's last transaction has not ended yet.
 
@@ -169,7 +171,7 @@ async def _verify_patiently(
     pause_s = host.config.get_int("add.partitions.to.txn.retry.backoff.ms") / 1000
     give_up_at_s = host.loop.time() + patience_ms / 1000
     while True:
-        codes = answer if isinstance(answer, Mapping) else await answer
+        codes = await answer
         if not _is_worth_a_retry(codes, producer.support) or host.loop.time() >= give_up_at_s:
             verified.take(codes, producer.support)
             return verified
@@ -181,9 +183,7 @@ async def _verify_patiently(
         answer = _ask(host, producer, unsure)
 
 
-def _ask(
-    host: VerifyingHost, producer: TransactionalProducer, replicas: list[Replica]
-) -> Codes | Awaitable[Codes]:
+def _ask(host: VerifyingHost, producer: TransactionalProducer, replicas: list[Replica]) -> Answer[Codes]:
     return host.transactions.add_partitions(
         producer.transactional_id,
         producer.producer_id,

@@ -1,58 +1,199 @@
-"""The answers that handlers give, at once or later, and the exception instead of one."""
+"""The answer of a call: there at once, or later. Handlers, coordinators and work in turns all give it.
+
+An asyncio future would do the same, but it passes its result on in the next turn of the loop only. Requests
+are answered in the turn that meets their last condition, and most answers are there when the call returns.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import asyncio
+from collections.abc import Callable, Coroutine, Generator, Sequence
+from typing import Any, Generic, TypeVar, cast
 
 from penstock.broker.network.context import RequestContext
-from penstock.protocol.codec import Message
+from penstock.protocol.errors import KafkaError
 
-Handler = Callable[[Any, Any, RequestContext], object]
-"""(part of the node, request, context) → a response message or its bytes, None for no response, or a later
-response: an awaitable or a `Promise`."""
+T = TypeVar("T")
+U = TypeVar("U")
 
 
 class CloseConnection(Exception):
     """A handler raises this if it can only answer by closing the connection."""
 
 
-Kept = Message | bytes | BaseException | None
-"""A response, its bytes without the header, an exception instead of one, or None if there is none."""
+class Answer(Generic[T]):
+    """The value of a call, or the exception instead of it, for a single receiver.
 
-
-class Promise:
-    """A response that a handler gives later, while later requests on the connection may proceed.
-
-    It is for requests whose effects have happened when the handler returns. A handler that is still working
-    returns an awaitable instead.
+    The receiver reads `value` if the answer `is_done`, awaits it, or passes what to do next: `then`,
+    `and_then`, `recover`, `when_done`. What it passes runs at once, or in the turn that completes the answer.
     """
 
-    __slots__ = ("_completed", "_deliver", "_response", "on_abandon")
+    __slots__ = ("_receive", "blocks", "error", "is_done", "on_abandon", "task", "value")
 
-    def __init__(self, on_abandon: Callable[[], None] | None = None) -> None:
+    def __init__(self, *, blocks: bool = True, on_abandon: Callable[[], None] | None = None) -> None:
+        """Create an answer that `complete` or `fail` fills in later."""
+        self.is_done = False
+        self.value: T = None  # type: ignore[assignment]
+        """The value, once the answer is done and has no error."""
+        self.error: BaseException | None = None
+        self.blocks = blocks
+        """Whether work goes on whose effects the connection's next requests must find, so that they wait.
+        Otherwise only the answer itself must wait, for example for other replicas."""
         self.on_abandon = on_abandon
-        """Called when the response is not needed any more."""
-        self._deliver: Callable[[Kept], None] | None = None
-        self._response: Kept = None
-        self._completed = False
+        """Called when the answer is not needed any more."""
+        self.task: asyncio.Task[object] | None = None
+        """The task that works on the answer."""
+        self._receive: Callable[[Answer[T]], None] | None = None
 
-    def complete(self, response: Message | bytes | None) -> None:
-        self._keep(response)
+    @classmethod
+    def of(cls, value: T) -> Answer[T]:
+        """Create an answer that is there at once."""
+        answer = cls()
+        answer.is_done = True
+        answer.value = value
+        return answer
+
+    @classmethod
+    def failed(cls, error: BaseException) -> Answer[T]:
+        """Create an answer that has failed."""
+        answer = cls()
+        answer.is_done = True
+        answer.error = error
+        return answer
+
+    @classmethod
+    def of_future(cls, future: asyncio.Future[T]) -> Answer[T]:
+        """Create an answer that is the result of a future. To abandon it cancels the future."""
+        answer = cls(on_abandon=cast("Callable[[], None]", future.cancel))
+        future.add_done_callback(answer._take)
+        return answer
+
+    @classmethod
+    def working(cls, work: Coroutine[Any, Any, T]) -> Answer[T]:
+        """Start a task, and create the answer that is its result."""
+        task = asyncio.ensure_future(work)
+        answer = cls.of_future(task)
+        answer.task = task
+        return answer
+
+    def _take(self, future: asyncio.Future[T]) -> None:
+        if future.cancelled():
+            self.fail(asyncio.CancelledError())
+        elif (error := future.exception()) is not None:
+            self.fail(error)
+        else:
+            self.complete(future.result())
+
+    def complete(self, value: T) -> None:
+        """Fill in the value."""
+        assert not self.is_done, "an answer is given once"
+        self.is_done = True
+        self.value = value
+        if self._receive is not None:
+            self._receive(self)
 
     def fail(self, error: BaseException) -> None:
-        """Close the connection, because there is no correct answer."""
-        self._keep(error)
+        """Fill in an exception; a handler's CloseConnection closes the connection."""
+        assert not self.is_done, "an answer is given once"
+        self.is_done = True
+        self.error = error
+        if self._receive is not None:
+            self._receive(self)
 
-    def _keep(self, response: Kept) -> None:
-        assert not self._completed, "a promise is kept once"
-        self._completed = True
-        if self._deliver is not None:
-            self._deliver(response)
+    def result(self) -> T:
+        """The value of an answer that is done. Raises its error."""
+        assert self.is_done, "the answer is not there yet"
+        if self.error is not None:
+            raise self.error
+        return self.value
+
+    def abandon(self) -> None:
+        """Take note that nobody waits for the answer any more, for example because the client has gone."""
+        if not self.is_done and self.on_abandon is not None:
+            self.on_abandon()
+
+    def when_done(self, receive: Callable[[Answer[T]], None]) -> None:
+        """Pass the answer to its receiver, now or once it is done."""
+        if self.is_done:
+            receive(self)
         else:
-            self._response = response
+            assert self._receive is None, "an answer has one receiver"
+            self._receive = receive
 
-    def deliver_to(self, deliver: Callable[[Kept], None]) -> None:
-        self._deliver = deliver
-        if self._completed:
-            deliver(self._response)
+    def then(self, change: Callable[[T], U]) -> Answer[U]:
+        """The answer with its value changed. What `change` raises fails the answer."""
+        return self.and_then(lambda value: Answer.of(change(value)))
+
+    def and_then(self, ask: Callable[[T], Answer[U]]) -> Answer[U]:
+        """The answer of `ask` for this answer's value. What `ask` raises fails the answer."""
+
+        def following(done: Answer[T]) -> Answer[U]:
+            return _called(ask, done.value) if done.error is None else cast("Answer[U]", done)
+
+        return following(self) if self.is_done else self._continued(following)
+
+    def recover(self, replace: Callable[[KafkaError], T]) -> Answer[T]:
+        """The answer, with the value of `replace` instead of a KafkaError."""
+
+        def following(done: Answer[T]) -> Answer[T]:
+            if not isinstance(done.error, KafkaError):
+                return done
+            return _called(lambda error: Answer.of(replace(error)), done.error)
+
+        return following(self) if self.is_done else self._continued(following)
+
+    def _continued(self, following: Callable[[Answer[T]], Answer[U]]) -> Answer[U]:
+        """The answer that `following` returns once this one is done."""
+        last: Answer[U] = Answer(blocks=self.blocks, on_abandon=self.abandon)
+        last.task = self.task
+
+        def hand_on(done: Answer[U]) -> None:
+            if done.error is None:
+                last.complete(done.value)
+            else:
+                last.fail(done.error)
+
+        def receive(done: Answer[T]) -> None:
+            answer = following(done)
+            last.task, last.on_abandon = answer.task, answer.abandon
+            answer.when_done(hand_on)
+
+        self.when_done(receive)
+        return last
+
+    def __await__(self) -> Generator[Any, None, T]:
+        if not self.is_done:
+            woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self.when_done(lambda _: None if woken.done() else woken.set_result(None))
+            try:
+                yield from woken
+            except asyncio.CancelledError:
+                self.abandon()
+                raise
+        return self.result()
+
+
+def _called(ask: Callable[[T], Answer[U]], value: T) -> Answer[U]:
+    try:
+        return ask(value)
+    except Exception as error:
+        return Answer.failed(error)
+
+
+def all_of(answers: Sequence[Answer[T]]) -> Answer[list[T]]:
+    """The values of all answers, in their order, or the first error."""
+
+    async def collect() -> list[T]:
+        return [await answer for answer in answers]
+
+    for answer in answers:
+        if not answer.is_done:
+            return Answer.working(collect())
+        if answer.error is not None:
+            return Answer.failed(answer.error)
+    return Answer.of([answer.value for answer in answers])
+
+
+Handler = Callable[[Any, Any, RequestContext], object]
+"""(part of the node, request, context) → the response, or an `Answer` with the response, with its encoded
+body, or with None for no response."""

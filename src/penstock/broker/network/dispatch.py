@@ -10,10 +10,10 @@ import logging
 import struct
 import sys
 import time
-from collections.abc import Awaitable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from penstock.broker.network.answers import CloseConnection, Handler, Kept, Promise
+from penstock.broker.network.answers import Answer, CloseConnection, Handler
 from penstock.broker.network.connection import Connection, HostileFrame, PendingReply, Reply
 from penstock.broker.network.context import RequestContext
 from penstock.broker.network.outbox import Part
@@ -115,7 +115,8 @@ class Dispatcher:
         self._loop_lag = loop_lag
         self._connections = connections
         self._served: dict[tuple[int, int], Served] = {}
-        self._tasks: set[asyncio.Future[object]] = set()
+        self._working: set[Answer[object]] = set()
+        """The answers of handlers whose work goes on."""
         self.stats: dict[ApiKey, ApiStats] = {key: ApiStats() for key in apis}
         self.advertised: dict[ApiKey, tuple[int, int]] = {key: api.advertised for key, api in apis.items()}
         """The lowest and highest version of each served API, for ApiVersions."""
@@ -155,9 +156,9 @@ class Dispatcher:
                 body = body + 1 if frame[body] == 0 else _skip_tagged_fields(frame, body)
             if len(frame) > served.long_request_bytes:
                 decoded = in_turns(served.decode_in_steps(api_version, frame, body))
-                if isinstance(decoded, Awaitable):
+                if not decoded.is_done:
                     return self._handle_later(served, correlation_id, connection, len(frame), decoded)
-                request, _ = decoded
+                request, _ = decoded.value
             else:
                 request, _ = served.decode(api_version, frame, body)
         except (MalformedMessage, IndexError) as error:
@@ -168,6 +169,8 @@ class Dispatcher:
         stats.request_bytes += len(frame)
         try:
             response = served.handle(served.part, request, context)
+            if type(response) is Answer and response.error is not None:
+                raise response.error
         except CloseConnection:
             raise
         except Exception as error:
@@ -179,13 +182,15 @@ class Dispatcher:
         stats.handler_ns += took_ns
         if took_ns > LONG_NS:
             self._loop_lag.took(served.api_key.name, took_ns)
+        if type(response) is Answer:
+            if not response.is_done:
+                return self._reply_later(served, correlation_id, response, connection)
+            response = response.value
         if type(response) is bytes:
             return frame_reply(served, correlation_id, response)
         if response is None:
             return None
-        if isinstance(response, served.response_class):
-            return encode_reply(served, correlation_id, response)
-        return self._reply_later(served, correlation_id, response, connection)
+        return encode_reply(served, correlation_id, cast("Message", response))
 
     def _handle_later(
         self,
@@ -193,7 +198,7 @@ class Dispatcher:
         correlation_id: int,
         connection: Connection,
         frame_bytes: int,
-        decoded: Awaitable[tuple[Message, int]],
+        decoded: Answer[tuple[Message, int]],
     ) -> PendingReply:
         """Call the handler once the request is decoded, which needs nothing of its frame any more."""
         context = connection.contexts.get(served.version) or _context(connection, served.version)
@@ -210,19 +215,22 @@ class Dispatcher:
             started_ns = _now_ns()
             response = served.handle(served.part, request, context)
             stats.handler_ns += _now_ns() - started_ns
-            if isinstance(response, Promise):
-                return await _kept(response, pending)
-            return await response if isinstance(response, Awaitable) else response
+            if type(response) is not Answer:
+                return response
+            if not response.blocks:
+                pending.on_abandon = answer.abandon
+            return await response
 
-        pending = self._reply_later(served, correlation_id, handle(), connection)
+        answer = Answer.working(handle())
+        pending = self._reply_later(served, correlation_id, answer, connection)
         return pending
 
     async def abandon_requests(self) -> None:
         """Cancel all handlers that are still working, and return when none runs any more."""
-        abandoned = list(self._tasks)
-        for task in abandoned:
-            task.cancel()
-        await asyncio.gather(*abandoned, return_exceptions=True)
+        working = list(self._working)
+        for answer in working:
+            answer.abandon()
+        await asyncio.gather(*(answer.task for answer in working if answer.task), return_exceptions=True)
 
     def _serve(self, api_key: int, version: int) -> Served | None:
         """Create the entry for an API version that is seen for the first time."""
@@ -254,60 +262,43 @@ class Dispatcher:
         return _response_v0(4 + len(body), correlation_id) + body
 
     def _reply_later(
-        self, served: Served, correlation_id: int, response: object, connection: Connection
+        self, served: Served, correlation_id: int, answer: Answer[object], connection: Connection
     ) -> PendingReply:
         since_ns = _now_ns()
-        if isinstance(response, Promise):
-            pending = PendingReply(connection, in_order=True)
-            pending.on_abandon = response.on_abandon
+        blocks = answer.blocks
+        pending = PendingReply(
+            connection, in_order=not blocks, holds_frame=blocks and served.api_key is ApiKey.PRODUCE
+        )
+        if blocks:
+            self._working.add(answer)
+        else:
+            pending.on_abandon = answer.abandon
 
-            def deliver(kept: Kept) -> None:
-                _waited(served, connection, since_ns)
-                if isinstance(kept, BaseException):
-                    connection.close(f"{served.api_key.name} failed: {kept}")
-                else:
-                    self._complete(pending, served, correlation_id, kept)
-
-            response.deliver_to(deliver)
-            return pending
-        assert isinstance(response, Awaitable), f"{served.api_key.name} returned {type(response).__name__}"
-        pending = PendingReply(connection, in_order=False, holds_frame=served.api_key is ApiKey.PRODUCE)
-        future: asyncio.Future[object] = asyncio.ensure_future(response)
-        self._tasks.add(future)
-
-        def finished(done: asyncio.Future[object]) -> None:
+        def receive(done: Answer[object]) -> None:
             nonlocal since_ns
-            self._tasks.discard(done)
-            if done.cancelled():
+            self._working.discard(done)
+            if isinstance(done.error, asyncio.CancelledError):
                 connection.close("request cancelled")
                 return
             since_ns = _waited(served, connection, since_ns)
-            error = done.exception()
             try:
-                if error is None:
-                    response = self._encode_in_turns(served, done.result())
-                    if isinstance(response, asyncio.Future):
-                        self._tasks.add(response)
-                        response.add_done_callback(finished)
+                if done.error is not None:
+                    raise done.error
+                response = done.value
+                if blocks and isinstance(response, Message) and not served.has_records:
+                    encoded: Answer[object] = in_turns(response.encode_in_steps(served.version))
+                    if not encoded.is_done:
+                        self._working.add(encoded)
+                        encoded.when_done(receive)
                         return
-                    self._complete(pending, served, correlation_id, response)
-                    return
-                if isinstance(error, CloseConnection):
-                    raise error
-                reply = self._failed(served, correlation_id, error)
-            except CloseConnection as reason:
-                connection.close(str(reason), logging.INFO)
-                return
-            pending.complete(reply)
+                    response = encoded.value
+            except Exception as error:
+                self._fail(pending, served, correlation_id, connection, error)
+            else:
+                self._complete(pending, served, correlation_id, response)
 
-        future.add_done_callback(finished)
+        answer.when_done(receive)
         return pending
-
-    def _encode_in_turns(self, served: Served, response: object) -> object:
-        """Encode a response to bytes, or return their future; a response with records stays as it is."""
-        if isinstance(response, Message) and not served.has_records:
-            return in_turns(response.encode_in_steps(served.version))
-        return response
 
     def _complete(self, pending: PendingReply, served: Served, correlation_id: int, response: object) -> None:
         if response is None:
@@ -319,6 +310,21 @@ class Dispatcher:
         assert isinstance(response, served.response_class)
         reply = encode_reply(served, correlation_id, response)
         pending.complete([reply] if isinstance(reply, bytes) else reply)
+
+    def _fail(
+        self,
+        pending: PendingReply,
+        served: Served,
+        correlation_id: int,
+        connection: Connection,
+        error: Exception,
+    ) -> None:
+        try:
+            if isinstance(error, CloseConnection):
+                raise error
+            pending.complete(self._failed(served, correlation_id, error))
+        except CloseConnection as reason:
+            connection.close(str(reason), logging.INFO)
 
     def _failed(self, served: Served, correlation_id: int, error: BaseException) -> list[Part]:
         """Log an unexpected exception and answer an error, or close if the message has no field for it."""
@@ -362,28 +368,6 @@ def frame_reply(served: Served, correlation_id: int, body: bytes) -> bytes:
     if served.flexible_response:
         return _response_v1(len(body) + 5, correlation_id, 0) + body
     return _response_v0(len(body) + 4, correlation_id) + body
-
-
-async def _kept(promise: Promise, pending: PendingReply) -> object:
-    """Wait for a promised response of a request that already blocks its connection."""
-    kept: asyncio.Future[object] = asyncio.get_running_loop().create_future()
-
-    def deliver(response: Kept) -> None:
-        if kept.done():
-            return
-        if isinstance(response, BaseException):
-            kept.set_exception(CloseConnection(str(response)))
-        else:
-            kept.set_result(response)
-
-    def abandon() -> None:
-        kept.cancel()
-        if promise.on_abandon is not None:
-            promise.on_abandon()
-
-    pending.on_abandon = abandon
-    promise.deliver_to(deliver)
-    return await kept
 
 
 def _context(connection: Connection, api_version: int) -> RequestContext:

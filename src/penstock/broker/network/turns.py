@@ -10,10 +10,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Callable, Generator
 from typing import Final, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary, ref
 
+from penstock.broker.network.answers import Answer
 from penstock.broker.network.loop_lag import MeasuredEventLoop
 
 __all__ = ["Line", "Steps", "in_turns", "line_of", "next_turn"]
@@ -78,35 +79,34 @@ def line_of(loop: asyncio.AbstractEventLoop) -> Line:
     return line
 
 
-def in_turns(steps: Steps[T]) -> T | Awaitable[T]:
-    """Run the steps and return their result: at once if one piece is enough, else later.
+def in_turns(steps: Steps[T]) -> Answer[T]:
+    """Run the steps and answer with their result: at once if one piece is enough, else later.
 
-    Raises the exceptions of the steps.
+    Raises the exceptions of the first piece; later ones fail the answer.
     """
     try:
         _take_piece(steps)
     except StopIteration as done:
-        result: T = done.value
-        return result
-    loop = asyncio.get_running_loop()
-    line = line_of(loop)
-    finished: asyncio.Future[T] = loop.create_future()
+        return Answer.of(done.value)
+    line = line_of(asyncio.get_running_loop())
+    abandoned: list[None] = []
+    answer: Answer[T] = Answer(on_abandon=lambda: abandoned.append(None))
 
     def go_on() -> None:
-        if finished.cancelled():
+        if abandoned:
             steps.close()
             return
         try:
             _take_piece(steps)
         except StopIteration as done:
-            finished.set_result(done.value)
+            answer.complete(done.value)
         except BaseException as error:
-            finished.set_exception(error)
+            answer.fail(error)
         else:
             line.wait(go_on)
 
     line.wait(go_on)
-    return finished
+    return answer
 
 
 async def next_turn() -> None:

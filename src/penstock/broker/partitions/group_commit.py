@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from penstock.broker.network.answers import Kept, Promise
+from penstock.broker.network.answers import Answer, CloseConnection
 from penstock.protocol.api_keys import ApiKey
-from penstock.protocol.codec import Message
 
 if TYPE_CHECKING:
     from penstock.broker.network.answers import Handler
@@ -138,46 +138,30 @@ class GroupCommit:
         if not self.acks_fsync or api_key not in ACKNOWLEDGING:
             return handle
 
-        def handle_durably(part: object, request: object, context: RequestContext) -> object:
+        def handle_durably(part: object, request: object, context: RequestContext) -> Answer[object]:
             response = handle(part, request, context)
-            if response is None:
-                return None
-            if isinstance(response, Promise):
-                return self._kept_when_durable(response)
-            if isinstance(response, Awaitable):
-                return self._after(response)
-            if self.is_idle:
-                return response
-            promise = Promise()
-            assert isinstance(response, bytes | Message)
-            self._keep(promise, response)
-            return promise
+            if type(response) is not Answer:
+                return self._durable_answer(response, blocks=False)
+            blocks = response.blocks and not response.is_done
+            return response.and_then(partial(self._durable_answer, blocks=blocks))
 
         return handle_durably
 
-    def _keep(self, promise: Promise, response: Kept) -> None:
-        if isinstance(response, BaseException):
-            promise.fail(response)
-            return
+    def _durable_answer(self, response: object, *, blocks: bool) -> Answer[object]:
+        """Answer with the response once its writes are durable.
+
+        If they cannot be, a handler that was still working fails; one that was done has no other answer, so
+        the connection is closed.
+        """
+        if response is None or self.is_idle:
+            return Answer.of(response)
+        answer: Answer[object] = Answer(blocks=blocks)
 
         def then(error: BaseException | None) -> None:
             if error is None:
-                promise.complete(response)
+                answer.complete(response)
             else:
-                promise.fail(error)
+                answer.fail(error if blocks else CloseConnection(str(error)))
 
-        if response is None or self.is_idle:
-            then(None)
-        else:
-            self.when_durable(then)
-
-    def _kept_when_durable(self, promised: Promise) -> Promise:
-        outer = Promise(promised.on_abandon)
-        promised.deliver_to(lambda response: self._keep(outer, response))
-        return outer
-
-    async def _after(self, handling: Awaitable[object]) -> object:
-        response = await handling
-        if response is not None and not self.is_idle:
-            await self._durable()
-        return response
+        self.when_durable(then)
+        return answer

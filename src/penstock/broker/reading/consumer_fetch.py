@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.broker.network.answers import Promise
+from penstock.broker.network.answers import Answer
 from penstock.broker.partitions.fetch_target import FetchTarget, TopicKey
 from penstock.broker.partitions.leader_hints import LeaderHints
 from penstock.broker.partitions.purgatory import DelayedFetch, WaitList
@@ -188,29 +188,37 @@ class ConsumerFetch:
             return [replica.stable_waiters for replica in self._replicas]
         return [replica.waiters for replica in self._replicas]
 
-    def wait(self, missing_bytes: int, max_wait_ms: int) -> Promise:
-        promise = Promise()
+    def answer_now(self, results: Results) -> Answer[FetchResponse]:
+        """Answer with these results, perhaps after a worker has completed them."""
+        if not self.cold:
+            return Answer.of(self.respond(results))
+        answer: Answer[FetchResponse] = Answer(blocks=False)
+        self._read_cold(results, answer)
+        return answer
+
+    def wait(self, missing_bytes: int, max_wait_ms: int) -> Answer[FetchResponse]:
+        """Answer once there are so many more bytes, or the time is over."""
+        answer: Answer[FetchResponse] = Answer(blocks=False)
         delayed = DelayedFetch(
             self._host.purgatory,
             self._wait_lists(),
             missing_bytes,
             max_wait_ms,
-            lambda: self._answer(promise),
+            lambda: self._answer(answer),
         )
-        promise.on_abandon = delayed.cancel
-        return promise
+        answer.on_abandon = delayed.cancel
+        return answer
 
-    def _answer(self, promise: Promise) -> None:
+    def _answer(self, answer: Answer[FetchResponse]) -> None:
         """Answer with the data that is available at the end of the wait."""
         results, _ = self.read()
         if self.cold:
-            self.read_cold(results, promise)
+            self._read_cold(results, answer)
         else:
-            promise.complete(self.respond(results))
+            answer.complete(self.respond(results))
 
-    def read_cold(self, results: Results, promise: Promise | None = None) -> Promise:
+    def _read_cold(self, results: Results, answer: Answer[FetchResponse]) -> None:
         """Have a worker read and check the data that the loop could not, then answer."""
-        promise = promise or Promise()
         cold = self.cold
 
         def done() -> None:
@@ -222,10 +230,9 @@ class ConsumerFetch:
                 data.records = read.found or NO_RECORDS
                 if self._read_committed:
                     data.aborted_transactions = _aborted(read.aborted)
-            promise.complete(self.respond(results))
+            answer.complete(self.respond(results))
 
         self._host.cold_reads.submit(cold, done)
-        return promise
 
     def respond(self, results: Results) -> FetchResponse:
         session_id, results = self._plan.finish(results)

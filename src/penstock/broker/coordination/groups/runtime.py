@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Iterable
+from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ from penstock.broker.coordination.verification import (
     Verified,
     verify,
 )
+from penstock.broker.network.answers import Answer
 from penstock.coordinators.append_errors import append_error
 from penstock.coordinators.group.config import GroupCoordinatorConfig
 from penstock.coordinators.group.coordinator import GroupCoordinator
@@ -73,8 +74,9 @@ FetchedGroup = OffsetFetchResponse.OffsetFetchResponseGroup
 class GroupCoordinatorRuntime(CoordinatorRuntime[GroupPartition]):
     """The runtime of the group coordinators.
 
-    All methods raise KafkaError if this node cannot serve the group. If the group's partition has one
-    replica, answers are returned at once, otherwise when the records that they depend on are committed.
+    If this node cannot serve the group, answers fail with KafkaError, and methods without an answer raise it.
+    If the group's partition has one replica, answers are there at once, otherwise when the records that they
+    depend on are committed.
     """
 
     TOPIC = GROUP_METADATA_TOPIC
@@ -87,27 +89,27 @@ class GroupCoordinatorRuntime(CoordinatorRuntime[GroupPartition]):
 
     # -- requests ------------------------------------------------------------------------------------
 
-    def join_group(
-        self, request: JoinGroupRequest, context: RequestContext
-    ) -> JoinGroupResponse | Awaitable[JoinGroupResponse]:
+    def join_group(self, request: JoinGroupRequest, context: RequestContext) -> Answer[JoinGroupResponse]:
         """Answer at once, or when the join round ends."""
 
-        def join(owner: GroupPartition) -> JoinGroupResponse | Awaitable[JoinGroupResponse]:
+        def join(owner: GroupPartition) -> Answer[JoinGroupResponse]:
             ticket: asyncio.Future[JoinGroupResponse] = asyncio.get_running_loop().create_future()
             records, response = owner.coordinator.handle_join_group(request, context, ticket, owner.now_ms())
             outcome = owner.settle(records)
-            return ticket if isinstance(response, Parked) else self._answer(outcome, response)
+            return (
+                Answer.of_future(ticket) if isinstance(response, Parked) else self._answer(outcome, response)
+            )
 
         return self._in_line(request.group_id, join)
 
-    def sync_group(self, request: SyncGroupRequest) -> SyncGroupResponse | Awaitable[SyncGroupResponse]:
+    def sync_group(self, request: SyncGroupRequest) -> Answer[SyncGroupResponse]:
         """Answer at once, or when the leader's assignment is committed."""
 
-        def sync(owner: GroupPartition) -> SyncGroupResponse | Awaitable[SyncGroupResponse]:
+        def sync(owner: GroupPartition) -> Answer[SyncGroupResponse]:
             ticket: asyncio.Future[SyncGroupResponse] = asyncio.get_running_loop().create_future()
             records, response = owner.coordinator.handle_sync_group(request, ticket)
             owner.settle(records)
-            return ticket if isinstance(response, Parked) else response
+            return Answer.of_future(ticket) if isinstance(response, Parked) else Answer.of(response)
 
         return self._in_line(request.group_id, sync)
 
@@ -116,8 +118,8 @@ class GroupCoordinatorRuntime(CoordinatorRuntime[GroupPartition]):
         owner = self._owner(request.group_id)
         return owner.coordinator.handle_heartbeat(request, owner.now_ms())
 
-    def leave_group(self, request: LeaveGroupRequest) -> LeaveGroupResponse | Awaitable[LeaveGroupResponse]:
-        def leave(owner: GroupPartition) -> LeaveGroupResponse | Awaitable[LeaveGroupResponse]:
+    def leave_group(self, request: LeaveGroupRequest) -> Answer[LeaveGroupResponse]:
+        def leave(owner: GroupPartition) -> Answer[LeaveGroupResponse]:
             records, response = owner.coordinator.handle_leave_group(request, owner.now_ms())
             return self._answer(owner.settle(records), response)
 
@@ -125,27 +127,30 @@ class GroupCoordinatorRuntime(CoordinatorRuntime[GroupPartition]):
 
     def commit_offsets(
         self, request: OffsetCommitRequest, context: RequestContext
-    ) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
+    ) -> Answer[OffsetCommitResponse]:
         """Commit offsets; the request's topics must exist and have their ids filled in."""
 
-        def commit(owner: GroupPartition) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
+        def commit(owner: GroupPartition) -> Answer[OffsetCommitResponse]:
             records, response = owner.coordinator.handle_offset_commit(request, context, owner.now_ms())
-            return self._answer(owner.settle(records), response) if records else response
+            return self._answer(owner.settle(records), response) if records else Answer.of(response)
 
         return self._in_line(request.group_id, commit)
 
     def fetch_offsets(
         self, request: OffsetFetchRequest.OffsetFetchRequestGroup, *, require_stable: bool
-    ) -> FetchedGroup | Awaitable[FetchedGroup]:
+    ) -> Answer[FetchedGroup]:
         """Return committed offsets; with `require_stable` (KIP-447), wait for all earlier appends first.
 
         Clients that require stable offsets move records exactly once. With outdated offsets they would
         process again what was committed through another coordinator meanwhile.
         """
-        owner = self._certain_owner(request.group_id) if require_stable else self._owner(request.group_id)
-        if require_stable and owner.uncommitted:
-            return self._fetch_settled_offsets(owner, request)
-        return owner.coordinator.handle_offset_fetch(request, require_stable=require_stable)
+        try:
+            owner = self._certain_owner(request.group_id) if require_stable else self._owner(request.group_id)
+            if require_stable and owner.uncommitted:
+                return Answer.working(self._fetch_settled_offsets(owner, request))
+            return Answer.of(owner.coordinator.handle_offset_fetch(request, require_stable=require_stable))
+        except KafkaError as error:
+            return Answer.failed(error)
 
     async def _fetch_settled_offsets(
         self, owner: GroupPartition, request: OffsetFetchRequest.OffsetFetchRequestGroup
@@ -158,10 +163,8 @@ class GroupCoordinatorRuntime(CoordinatorRuntime[GroupPartition]):
         owner = self._certain_owner(request.group_id)
         return owner.coordinator.handle_offset_fetch(request, require_stable=True)
 
-    def delete_offsets(
-        self, request: OffsetDeleteRequest
-    ) -> OffsetDeleteResponse | Awaitable[OffsetDeleteResponse]:
-        def delete(owner: GroupPartition) -> OffsetDeleteResponse | Awaitable[OffsetDeleteResponse]:
+    def delete_offsets(self, request: OffsetDeleteRequest) -> Answer[OffsetDeleteResponse]:
+        def delete(owner: GroupPartition) -> Answer[OffsetDeleteResponse]:
             records, response = owner.coordinator.handle_offset_delete(request)
             return self._answer(owner.settle(records), response)
 
@@ -183,10 +186,10 @@ class GroupCoordinatorRuntime(CoordinatorRuntime[GroupPartition]):
             for group in owner.coordinator.handle_list_groups(states, types)
         ]
 
-    def delete_group(self, group_id: str) -> ErrorCode | Awaitable[ErrorCode]:
+    def delete_group(self, group_id: str) -> Answer[ErrorCode]:
         """Delete a group; the result is NONE or the error."""
 
-        def delete(owner: GroupPartition) -> ErrorCode | Awaitable[ErrorCode]:
+        def delete(owner: GroupPartition) -> Answer[ErrorCode]:
             records, error = owner.coordinator.handle_delete_group(group_id)
             return self._answer(owner.settle(records), append_error(error))
 
@@ -196,19 +199,16 @@ class GroupCoordinatorRuntime(CoordinatorRuntime[GroupPartition]):
 
     def commit_offsets_in_transaction(
         self, request: TxnOffsetCommitRequest, api_version: int
-    ) -> TxnOffsetCommitResponse | Awaitable[TxnOffsetCommitResponse]:
+    ) -> Answer[TxnOffsetCommitResponse]:
         """Append offsets that take effect once the transaction commits; the request's topics must exist.
 
         For the first offsets of a transaction its coordinator is asked, as for records in a partition
         (KIP-890).
         """
-        if not request.group_id:
-            raise KafkaError(ErrorCode.INVALID_GROUP_ID)
-        self._owner(request.group_id)
         try:
-            replica = self._host.replicas.leader(self.TOPIC, self.partition_of(request.group_id))
+            replica = self._verified_replica(request.group_id)
         except KafkaError as error:
-            raise KafkaError(append_error(error.code)) from error
+            return Answer.failed(error)
         support = (
             ClientSupport.ADD_PARTITION
             if api_version >= ADD_PARTITION_VERSION
@@ -219,30 +219,33 @@ class GroupCoordinatorRuntime(CoordinatorRuntime[GroupPartition]):
         producer = TransactionalProducer(
             request.transactional_id, request.producer_id, request.producer_epoch, support
         )
-        verified = verify(self._host, producer, {replica: NO_SEQUENCE})
-        if isinstance(verified, Verified):
-            return self._commit_verified(request, replica, verified)
-        return self._commit_when_verified(request, replica, verified)
+        return verify(self._host, producer, {replica: NO_SEQUENCE}).and_then(
+            lambda verified: self._commit_verified(request, replica, verified)
+        )
 
-    async def _commit_when_verified(
-        self, request: TxnOffsetCommitRequest, replica: Replica, verified: Awaitable[Verified]
-    ) -> TxnOffsetCommitResponse:
-        response = self._commit_verified(request, replica, await verified)
-        return await response if isinstance(response, Awaitable) else response
+    def _verified_replica(self, group_id: str) -> Replica:
+        """The replica with the group's records, for which the transaction is verified. Raises KafkaError."""
+        if not group_id:
+            raise KafkaError(ErrorCode.INVALID_GROUP_ID)
+        self._owner(group_id)
+        try:
+            return self._host.replicas.leader(self.TOPIC, self.partition_of(group_id))
+        except KafkaError as error:
+            raise KafkaError(append_error(error.code)) from error
 
     def _commit_verified(
         self, request: TxnOffsetCommitRequest, replica: Replica, verified: Verified
-    ) -> TxnOffsetCommitResponse | Awaitable[TxnOffsetCommitResponse]:
+    ) -> Answer[TxnOffsetCommitResponse]:
         try:
             verification = verified.of(replica)
         except KafkaError as error:
             raise KafkaError(append_error(error.code)) from error
         producer = (request.producer_id, request.producer_epoch)
 
-        def commit(owner: GroupPartition) -> TxnOffsetCommitResponse | Awaitable[TxnOffsetCommitResponse]:
+        def commit(owner: GroupPartition) -> Answer[TxnOffsetCommitResponse]:
             records, response = owner.coordinator.handle_txn_offset_commit(request, owner.now_ms())
             if not records:
-                return response
+                return Answer.of(response)
             return self._answer(owner.write_in_transaction(records, producer, verification), response)
 
         return self._in_line(request.group_id, commit)

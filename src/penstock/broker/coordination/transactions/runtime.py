@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -16,6 +16,7 @@ from penstock.broker.coordination.transactions import loader as transaction_load
 from penstock.broker.coordination.transactions.marker_sender import MarkerSender
 from penstock.broker.coordination.transactions.partition import TransactionPartition
 from penstock.broker.coordination.transactions.remote_coordinators import Question, RemoteCoordinators
+from penstock.broker.network.answers import Answer
 from penstock.coordinators.records import Records
 from penstock.coordinators.transaction.admin import TransactionFilter
 from penstock.coordinators.transaction.config import TransactionCoordinatorConfig
@@ -96,9 +97,7 @@ class TransactionCoordinatorRuntime(CoordinatorRuntime[TransactionPartition]):
 
     # -- requests ------------------------------------------------------------------------------------
 
-    def init_producer_id(
-        self, request: InitProducerIdRequest
-    ) -> InitProducerIdResponse | Awaitable[InitProducerIdResponse]:
+    def init_producer_id(self, request: InitProducerIdRequest) -> Answer[InitProducerIdResponse]:
         """Initialize the producer id of a transactional id."""
         assert request.transactional_id is not None
         return self._decide(
@@ -108,9 +107,7 @@ class TransactionCoordinatorRuntime(CoordinatorRuntime[TransactionPartition]):
             ),
         )
 
-    def end_txn(
-        self, request: EndTxnRequest, client_version: int
-    ) -> EndTxnResponse | Awaitable[EndTxnResponse]:
+    def end_txn(self, request: EndTxnRequest, client_version: int) -> Answer[EndTxnResponse]:
         """Commit or abort a transaction; the answer confirms the decision, before all markers are written.
 
         `client_version` is TV0 or TV2.
@@ -130,7 +127,7 @@ class TransactionCoordinatorRuntime(CoordinatorRuntime[TransactionPartition]):
         partitions: Collection[TopicPartition],
         *,
         verify_only: bool,
-    ) -> Codes | Awaitable[Codes]:
+    ) -> Answer[Codes]:
         """Add or verify partitions for their leader, which is about to append to them (KIP-890).
 
         Raises nothing. If the coordinator is on another broker, the question is sent there. With
@@ -141,18 +138,18 @@ class TransactionCoordinatorRuntime(CoordinatorRuntime[TransactionPartition]):
         if state_partition is not None and state_partition.leader != self._host.node_id:
             question = Question(transactional_id, producer_id, producer_epoch, partitions, verify_only)
             if state_partition.leader < 0:
-                return question.all_answered(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-            return self._others.ask(state_partition.leader, question)
+                return Answer.of(question.all_answered(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+            return Answer.of_future(self._others.ask(state_partition.leader, question))
         codes = self.add_or_verify_partitions(
             transactional_id, producer_id, producer_epoch, partitions, verify_only=verify_only
         )
         group_commit = self._host.group_commit
         if not group_commit.acks_fsync or group_commit.is_idle:
             return codes
-        return self._when_durable(codes)
+        return Answer.working(self._when_durable(codes))
 
-    async def _when_durable(self, answer: Codes | Awaitable[Codes]) -> Codes:
-        codes = await answer if isinstance(answer, Awaitable) else answer
+    async def _when_durable(self, answer: Answer[Codes]) -> Codes:
+        codes = await answer
         durable: asyncio.Future[BaseException | None] = self._host.loop.create_future()
         self._host.group_commit.when_durable(
             lambda error: None if durable.cancelled() else durable.set_result(error)
@@ -170,49 +167,49 @@ class TransactionCoordinatorRuntime(CoordinatorRuntime[TransactionPartition]):
         *,
         verify_only: bool = False,
         client_version: int = TV2,
-    ) -> Codes | Awaitable[Codes]:
+    ) -> Answer[Codes]:
         """Add partitions to the transaction, all or none, or verify that it has them. Raises nothing."""
 
-        def add_or_verify(owner: TransactionPartition) -> Codes | Awaitable[Codes]:
+        def add_or_verify(owner: TransactionPartition) -> Answer[Codes]:
             if verify_only:
-                return owner.coordinator.handle_verify_partitions(
-                    transactional_id, producer_id, producer_epoch, partitions
+                return Answer.of(
+                    owner.coordinator.handle_verify_partitions(
+                        transactional_id, producer_id, producer_epoch, partitions
+                    )
                 )
             records, code = owner.coordinator.handle_add_partitions(
                 transactional_id, producer_id, producer_epoch, partitions, client_version, owner.now_ms()
             )
             codes = dict.fromkeys(partitions, code)
-            return self._answer(owner.settle(records), codes) if records else codes
+            return self._answer(owner.settle(records), codes) if records else Answer.of(codes)
 
-        try:
-            answer = self._in_line(transactional_id, add_or_verify)
-        except KafkaError as error:
-            return dict.fromkeys(partitions, error.code)
-        return _codes_of(answer, partitions) if isinstance(answer, Awaitable) else answer
+        return self._in_line(transactional_id, add_or_verify).recover(
+            lambda error: dict.fromkeys(partitions, error.code)
+        )
 
     def ask_when_ended(
-        self, transactional_id: str, ask: Callable[[], R | Awaitable[R]], is_concurrent: Callable[[R], bool]
-    ) -> R | Awaitable[R]:
+        self, transactional_id: str, ask: Callable[[], Answer[R]], is_concurrent: Callable[[R], bool]
+    ) -> Answer[R]:
         """Return the answer of `ask`; if the last transaction was in the way, ask again once it has ended.
 
         A client gets the answer to EndTxn before all partitions have their markers. It would retry its next
         request, but librdkafka does so only after half a second. The wait is limited to `ENDING_PATIENCE_S`.
         """
         answer = ask()
-        if isinstance(answer, Awaitable) or is_concurrent(answer):
-            return self._ask_again(transactional_id, ask, is_concurrent, answer)
-        return answer
+        if answer.is_done and not is_concurrent(answer.value):
+            return answer
+        return Answer.working(self._ask_again(transactional_id, ask, is_concurrent, answer))
 
     async def _ask_again(
         self,
         transactional_id: str,
-        ask: Callable[[], R | Awaitable[R]],
+        ask: Callable[[], Answer[R]],
         is_concurrent: Callable[[R], bool],
-        answer: R | Awaitable[R],
+        answer: Answer[R],
     ) -> R:
         deadline_s = self._host.loop.time() + ENDING_PATIENCE_S
         while True:
-            known: R = await answer if isinstance(answer, Awaitable) else answer
+            known = await answer
             remaining_s = deadline_s - self._host.loop.time()
             if not is_concurrent(known) or remaining_s <= 0:
                 return known
@@ -248,11 +245,11 @@ class TransactionCoordinatorRuntime(CoordinatorRuntime[TransactionPartition]):
         coordinators = [owner.coordinator for owner in self._loaded.values()]
         return await self._host.decode_in_worker(_list, coordinators, request, self._host.clock_ms())
 
-    def _decide(self, transactional_id: str, decide: Decide[R]) -> R | Awaitable[R]:
-        def decide_now(owner: TransactionPartition) -> R | Awaitable[R]:
+    def _decide(self, transactional_id: str, decide: Decide[R]) -> Answer[R]:
+        def decide_now(owner: TransactionPartition) -> Answer[R]:
             records, response = decide(owner, None)
             if isinstance(response, NeedsProducerId):
-                return self._decide_with_producer_id(transactional_id, decide)
+                return Answer.working(self._decide_with_producer_id(transactional_id, decide))
             return self._answer(owner.settle(records), response)
 
         return self._in_line(transactional_id, decide_now)
@@ -260,13 +257,12 @@ class TransactionCoordinatorRuntime(CoordinatorRuntime[TransactionPartition]):
     async def _decide_with_producer_id(self, transactional_id: str, decide: Decide[R]) -> R:
         producer_id = await self._producer_ids.next()
 
-        def decide_now(owner: TransactionPartition) -> R | Awaitable[R]:
+        def decide_now(owner: TransactionPartition) -> Answer[R]:
             records, response = decide(owner, producer_id)
             assert not isinstance(response, NeedsProducerId), "a producer id was passed"
             return self._answer(owner.settle(records), response)
 
-        answer = self._in_line(transactional_id, decide_now)  # the coordinator may have moved meanwhile
-        return await answer if isinstance(answer, Awaitable) else answer
+        return await self._in_line(transactional_id, decide_now)  # the coordinator may have moved meanwhile
 
     def _owner(self, key: str) -> TransactionPartition:
         """The coordinator for a key, if this node certainly leads.
@@ -356,13 +352,6 @@ class TransactionCoordinatorRuntime(CoordinatorRuntime[TransactionPartition]):
             total.timed_out += each.timed_out
             total.expired += each.expired
         return total
-
-
-async def _codes_of(answer: Awaitable[Codes], partitions: Collection[TopicPartition]) -> Codes:
-    try:
-        return await answer
-    except KafkaError as error:
-        return dict.fromkeys(partitions, error.code)
 
 
 def _list(
