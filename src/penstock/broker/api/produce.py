@@ -293,7 +293,7 @@ def _await_single(
 
     The waiting append must not hold on to the request, because its records are in the frame's memory.
     """
-    later: Answer[Produced] = Answer(blocks=False)
+    later: Answer[Produced] = Answer.later(blocks=False)
     name, topic_id = request.topic_data[0].name, request.topic_data[0].topic_id
 
     def complete(error: ErrorCode) -> None:
@@ -427,7 +427,7 @@ def _await_commit(
     parts: Parts, appended: Appended, acks: int, context: RequestContext, timeout_ms: int
 ) -> Answer[Produced]:
     """Answer once the in-sync replicas have the appended records, or at the producer's timeout."""
-    later: Answer[Produced] = Answer(blocks=False)
+    later: Answer[Produced] = Answer.later(blocks=False)
     delayed = DelayedProduce(
         parts.purgatory,
         appended.uncommitted,

@@ -28,22 +28,19 @@ class Answer(Generic[T]):
     `and_then`, `recover`, `when_done`. What it passes runs at once, or in the turn that completes the answer.
     """
 
-    __slots__ = ("_receive", "blocks", "error", "is_done", "on_abandon", "task", "value")
-
-    def __init__(self, *, blocks: bool = True, on_abandon: Callable[[], None] | None = None) -> None:
-        """Create an answer that `complete` or `fail` fills in later."""
-        self.is_done = False
-        self.value: T = None  # type: ignore[assignment]
-        """The value, once the answer is done and has no error."""
-        self.error: BaseException | None = None
-        self.blocks = blocks
-        """Whether work goes on whose effects the connection's next requests must find, so that they wait.
-        Otherwise only the answer itself must wait, for example for other replicas."""
-        self.on_abandon = on_abandon
-        """Called when the answer is not needed any more."""
-        self.task: asyncio.Task[object] | None = None
-        """The task that works on the answer."""
-        self._receive: Callable[[Answer[T]], None] | None = None
+    # These are defaults of the class, because each request makes an answer, and most need only two of them.
+    is_done: bool = False
+    value: T = None  # type: ignore[assignment]
+    """The value, once the answer is done and has no error."""
+    error: BaseException | None = None
+    blocks: bool = True
+    """Whether work goes on whose effects the connection's next requests must find, so that they wait.
+    Otherwise only the answer itself must wait, for example for other replicas."""
+    on_abandon: Callable[[], None] | None = None
+    """Called when the answer is not needed any more."""
+    task: asyncio.Task[object] | None = None
+    """The task that works on the answer."""
+    _receive: Callable[[Answer[T]], None] | None = None
 
     @classmethod
     def of(cls, value: T) -> Answer[T]:
@@ -51,6 +48,14 @@ class Answer(Generic[T]):
         answer = cls()
         answer.is_done = True
         answer.value = value
+        return answer
+
+    @classmethod
+    def later(cls, *, blocks: bool, on_abandon: Callable[[], None] | None = None) -> Answer[T]:
+        """Create an answer that `complete` or `fail` fills in."""
+        answer = cls()
+        answer.blocks = blocks
+        answer.on_abandon = on_abandon
         return answer
 
     @classmethod
@@ -64,7 +69,8 @@ class Answer(Generic[T]):
     @classmethod
     def of_future(cls, future: asyncio.Future[T]) -> Answer[T]:
         """Create an answer that is the result of a future. To abandon it cancels the future."""
-        answer = cls(on_abandon=cast("Callable[[], None]", future.cancel))
+        answer = cls()
+        answer.on_abandon = cast("Callable[[], None]", future.cancel)
         future.add_done_callback(answer._take)
         return answer
 
@@ -144,7 +150,7 @@ class Answer(Generic[T]):
 
     def _continued(self, following: Callable[[Answer[T]], Answer[U]]) -> Answer[U]:
         """The answer that `following` returns once this one is done."""
-        last: Answer[U] = Answer(blocks=self.blocks, on_abandon=self.abandon)
+        last: Answer[U] = Answer.later(blocks=self.blocks, on_abandon=self.abandon)
         last.task = self.task
 
         def hand_on(done: Answer[U]) -> None:

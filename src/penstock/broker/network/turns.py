@@ -90,7 +90,7 @@ def in_turns(steps: Steps[T]) -> Answer[T]:
         return Answer.of(done.value)
     line = line_of(asyncio.get_running_loop())
     abandoned: list[None] = []
-    answer: Answer[T] = Answer(on_abandon=lambda: abandoned.append(None))
+    answer: Answer[T] = Answer.later(blocks=True, on_abandon=lambda: abandoned.append(None))
 
     def go_on() -> None:
         if abandoned:

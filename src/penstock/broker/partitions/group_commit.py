@@ -155,7 +155,7 @@ class GroupCommit:
         """
         if response is None or self.is_idle:
             return Answer.of(response)
-        answer: Answer[object] = Answer(blocks=blocks)
+        answer: Answer[object] = Answer.later(blocks=blocks)
 
         def then(error: BaseException | None) -> None:
             if error is None:

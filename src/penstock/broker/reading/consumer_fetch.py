@@ -192,13 +192,13 @@ class ConsumerFetch:
         """Answer with these results, perhaps after a worker has completed them."""
         if not self.cold:
             return Answer.of(self.respond(results))
-        answer: Answer[FetchResponse] = Answer(blocks=False)
+        answer: Answer[FetchResponse] = Answer.later(blocks=False)
         self._read_cold(results, answer)
         return answer
 
     def wait(self, missing_bytes: int, max_wait_ms: int) -> Answer[FetchResponse]:
         """Answer once there are so many more bytes, or the time is over."""
-        answer: Answer[FetchResponse] = Answer(blocks=False)
+        answer: Answer[FetchResponse] = Answer.later(blocks=False)
         delayed = DelayedFetch(
             self._host.purgatory,
             self._wait_lists(),
