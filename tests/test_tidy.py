@@ -61,10 +61,64 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "metrics": {*{"network", "quorum", "control", "partitions", "following", "reading", "coordination"}},
         "api": {*{"network", "setup", "quorum", "control", "partitions", "reading", "coordination"}},
     },
+    "spark": {
+        "options": set(),
+        "launching": set(),
+        "workers": set(),
+        "source": {"options", "workers"},
+        "sink": {"options", "workers"},
+        "datasource": {"source", "sink", "workers"},
+        "progress": {"source"},
+        "observing": {"progress"},
+        "streams": {"launching", "workers", "source", "sink", "progress", "observing"},
+        "hosting": {"launching", "workers", "source", "sink", "streams"},
+    },
+    "spark/streams": {
+        "blocks": set(),
+        "planning": {"blocks"},
+        "state": {"blocks"},
+        "tasks": {"blocks", "planning", "state"},
+        "query": {"blocks", "planning", "state", "tasks"},
+        "running": {"planning", "query"},
+        "stages": {"blocks", "planning", "query", "running"},
+    },
+    "sql": {
+        "language": set(),
+        "functions": {"language"},
+        "catalog": {"language", "functions"},
+        "formats": {"language", "catalog"},
+        "analysis": {"language", "functions", "catalog"},
+        "evaluation": {"language", "functions", "catalog", "formats", "analysis"},
+        "planning": {"language", "catalog", "formats", "analysis", "evaluation"},
+        "engine": {"language", "functions", "catalog", "formats", "analysis", "evaluation", "planning"},
+        "server": {"language", "formats", "engine"},
+    },
+    "sql/engine": {
+        "ground": set(),
+        "running": {"ground"},
+        "changing": {"ground", "running"},
+        "reading": {"ground", "running"},
+        "showing": {"ground", "running"},
+    },
 }
 
-CIRCLES = ("penstock.sql", "penstock.spark", "penstock.streams", "penstock.storage", "penstock.topology")
-"""Floors whose modules import each other in circles."""
+# Imports that close a circle, by the last two parts of the modules' names. The first is the public API's own:
+# a stream becomes a table, and a table a stream. All others are only for types, where one class was split.
+CLOSING: dict[str, set[str]] = {
+    "dsl.table": {"dsl.stream"},
+    "kernels.column_encoder_py": {"protocol.columns"},
+    "consensus.membership": {"consensus.raft"},
+    "consensus.polling": {"consensus.raft"},
+    "consensus.replication": {"consensus.raft"},
+    "consensus.voting": {"consensus.raft"},
+    "configs.cleaner": {"configs.broker_config"},
+    "configs.roles": {"configs.broker_config"},
+    "configs.support": {"configs.broker_config"},
+    "views.stores": {"views.views"},
+    "simulator.workers": {"simulator.loop"},
+    "simulator.directory_faults": {"simulator.faults"},
+    "sql_shell.commands": {"sql_shell.session"},
+}
 
 
 def module_name(path: Path) -> str:
@@ -106,7 +160,7 @@ def floor_of(name: str) -> str:
 def test_rooms_of_a_floor_import_downwards(floor: str) -> None:
     rooms = ROOMS[floor]
     folders = {path.name for path in (SOURCE / floor).iterdir() if (path / "__init__.py").exists()}
-    assert folders == set(rooms), "every room of the floor has its place in ROOMS"
+    assert folders <= rooms.keys(), "every room of the floor has its place in ROOMS"
     wrong = []
     for name in PATHS:
         room = room_of(name, floor)
@@ -118,15 +172,23 @@ def test_rooms_of_a_floor_import_downwards(floor: str) -> None:
 
 def room_of(name: str, floor: str) -> str | None:
     """The room in which a module lies; None for the modules of other floors, and for those in no room."""
-    prefix = f"penstock.{floor}."
+    prefix = f"penstock.{floor.replace('/', '.')}."
     room = name.removeprefix(prefix).split(".")[0]
     return room if name.startswith(prefix) and room in ROOMS[floor] else None
 
 
 def test_no_modules_import_each_other() -> None:
     """This includes imports for types: an interface stands beside who needs it."""
-    graph = {name: imports(name) - {name} for name in PATHS if not name.startswith(CIRCLES)}
+    graph = {
+        name: {other for other in imports(name) if end(other) not in CLOSING.get(end(name), ())} - {name}
+        for name in PATHS
+    }
     TopologicalSorter(graph).prepare()  # raises CycleError, which names the circle
+
+
+def end(name: str) -> str:
+    """The last two parts of a module's name."""
+    return ".".join(name.split(".")[-2:])
 
 
 def test_relative_imports_are_not_used() -> None:
@@ -152,7 +214,7 @@ def test_no_module_is_a_drawer_for_odds_and_ends() -> None:
 
 def test_every_module_is_used() -> None:
     """A module is imported, named in a string, an entry point, or run by `python -m`; tests don't count."""
-    trees = {name_of(path): ast.parse(path.read_text()) for path in MODULES}
+    trees = {name: ast.parse(path.read_text()) for name, path in PATHS.items()}
     used = {name for module, tree in trees.items() for name in mentioned_modules(tree) if name != module}
     entry_points = (ROOT / "pyproject.toml").read_text()
     assert not [
@@ -164,11 +226,6 @@ def test_every_module_is_used() -> None:
         and f'"{module}"' not in entry_points
         and not is_program(tree)
     ]
-
-
-def name_of(path: Path) -> str:
-    parts = path.relative_to(ROOT / "src").with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
 def mentioned_modules(tree: ast.Module) -> Iterator[str]:
