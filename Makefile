@@ -133,7 +133,7 @@ SOAK := PENSTOCK_LONG=1 $(BIN)/python -m pytest --timeout 0 -q -s
 
 soak: $(INSTALLED)
 	@echo "== 10,000 histories on a file system that crashes, and of compaction"
-	@PENSTOCK_HISTORIES=10000 $(SOAK) tests/storage/test_crash_histories.py tests/storage/test_compaction_histories.py
+	@PENSTOCK_HISTORIES=10000 $(SOAK) tests/storage/test_crash_histories.py tests/storage/compaction/test_compaction_histories.py
 	@echo "== kills in the middle of transactions, of compaction, of concurrent clients"
 	@PENSTOCK_TRANSACTION_KILLS=50 $(SOAK) tests/cluster/test_kill_transactions.py
 	@PENSTOCK_KILLS=200 $(SOAK) tests/cluster/test_kill.py tests/cluster/test_kill_admin.py tests/cluster/test_kill_compaction.py

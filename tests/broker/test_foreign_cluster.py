@@ -12,7 +12,7 @@ import pytest
 from penstock.broker.node import Broker, CannotStart
 from penstock.broker.setup.environment import Environment
 from penstock.metadata.configs import BrokerConfig
-from penstock.storage import meta_properties
+from penstock.storage.directories import meta_properties
 from waiting import until
 
 HERE, ELSEWHERE = "iWKQh-fZRQyPCSDH4Og5Gw", "Uwk5Kp8JQ2m0Jd4O2s0v7g"

@@ -10,7 +10,7 @@ from penstock.consensus.voters import Address, VoterSet
 from penstock.metadata.snapshot import decode_snapshot
 from penstock.protocol.messages import FeatureLevelRecord
 from penstock.protocol.uuids import uuid_from_text, uuid_to_text
-from penstock.storage import meta_properties
+from penstock.storage.directories import meta_properties
 
 DIRECTORY_IDS = ("JEXY6aqzQY-32P5TStzaFg", "MvDxzVmcRsaTz33bUuRU6A", "07R5amHmR32VDA6jHkGbTA")
 VOTERS = ",".join(f"{n}@127.0.0.1:{9000 + n}:{directory}" for n, directory in enumerate(DIRECTORY_IDS, 1))

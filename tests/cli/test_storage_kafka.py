@@ -9,7 +9,7 @@ import pytest
 from kafka_node import run_java
 from penstock.metadata.snapshot import Snapshot, decode_snapshot
 from penstock.protocol.messages import FeatureLevelRecord
-from penstock.storage import meta_properties
+from penstock.storage.directories import meta_properties
 
 pytestmark = [pytest.mark.kafka, pytest.mark.long]
 

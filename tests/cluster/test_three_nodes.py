@@ -29,8 +29,8 @@ from penstock.protocol.messages import (
     MetadataRequest,
     MetadataResponse,
 )
-from penstock.storage import meta_properties
-from penstock.storage.files import REAL_FILES
+from penstock.storage.directories import meta_properties
+from penstock.storage.disk.files import REAL_FILES
 from penstock.testing import Cluster, ClusterError, Node
 
 T = TypeVar("T")

@@ -26,12 +26,12 @@ from penstock.protocol import batch
 from penstock.protocol.records import Record, encode_batch, encode_end_txn_marker
 from penstock.storage import inspection
 from penstock.storage.config import LogConfig
+from penstock.storage.directories.log_directory import CLEAN_SHUTDOWN_FILE
+from penstock.storage.directories.log_manager import LogManager
 from penstock.storage.errors import CorruptLog, LogDirectoryError, LogError, StorageFailed
-from penstock.storage.log import Log
-from penstock.storage.log_directory import CLEAN_SHUTDOWN_FILE
-from penstock.storage.log_manager import LogManager
 from penstock.storage.names import TopicPartition
-from penstock.storage.staged_append import Origin
+from penstock.storage.partition.log import Log
+from penstock.storage.producers.staged_append import Origin
 from penstock.testing.crash_files import CrashFiles, Died
 
 _UNCHECKED_BYTES = 16  # no checksum covers the leader epoch, offset and length

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from penstock.storage.files import REAL_FILES
+from penstock.storage.disk.files import REAL_FILES
 
 BACKING_MIB = 6
 IMAGE_MIB = 64

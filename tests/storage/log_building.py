@@ -6,9 +6,9 @@ from pathlib import Path
 from penstock.protocol import batch
 from penstock.protocol.records import Record, decode_batch, encode_batch, encode_end_txn_marker
 from penstock.storage.config import LogConfig
-from penstock.storage.files import REAL_FILES, FileSystem
-from penstock.storage.log import AppendInfo, Log
-from penstock.storage.staged_append import Origin
+from penstock.storage.disk.files import REAL_FILES, FileSystem
+from penstock.storage.partition.log import AppendInfo, Log
+from penstock.storage.producers.staged_append import Origin
 
 START_MS = 1_700_000_000_000
 

@@ -8,9 +8,9 @@ from log_building import START_MS, Clock, append_marker, append_values, read_all
 
 from kafka_node import run_java
 from penstock.storage.config import LogConfig
-from penstock.storage.log import Log
-from penstock.storage.log_manager import LogManager
+from penstock.storage.directories.log_manager import LogManager
 from penstock.storage.names import TopicPartition
+from penstock.storage.partition.log import Log
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from penstock.storage import checkpoints, meta_properties, partition_metadata
-from penstock.storage.checkpoints import CheckpointCorrupt
 from penstock.storage.config import LogConfig
+from penstock.storage.directories import meta_properties
+from penstock.storage.directories.meta_properties import MetaProperties
+from penstock.storage.disk import checkpoints
+from penstock.storage.disk.checkpoints import CheckpointCorrupt
+from penstock.storage.disk.files import REAL_FILES
 from penstock.storage.errors import LogDirectoryError
-from penstock.storage.files import REAL_FILES
-from penstock.storage.leader_epochs import LeaderEpochs
-from penstock.storage.meta_properties import MetaProperties
 from penstock.storage.names import (
     DELETE_DIRECTORY_SUFFIX,
     TopicPartition,
@@ -20,6 +20,8 @@ from penstock.storage.names import (
     offset_of_file,
     parse_directory_name,
 )
+from penstock.storage.partition import partition_metadata
+from penstock.storage.partition.leader_epochs import LeaderEpochs
 
 CLUSTER = "MkU3OEVBNTcwNTJENDM2Qg"
 

@@ -41,7 +41,6 @@ from penstock.metadata.configs import BrokerConfig, ConfigError
 from penstock.metadata.configs.support import settings_without_effect
 from penstock.metadata.image import MetadataDelta, ResourceType
 from penstock.storage.errors import LogDirectoryError
-from penstock.storage.log_manager import LogManager
 from penstock.storage.names import TopicPartition
 
 if TYPE_CHECKING:

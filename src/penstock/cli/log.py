@@ -12,8 +12,8 @@ from penstock.cli.record_json import bytes_to_json, headers_to_json
 from penstock.protocol.batch import CorruptBatch, MalformedRecords
 from penstock.protocol.compression import Codec
 from penstock.protocol.records import decode_batch
-from penstock.storage import inspection, leader_epochs, partition_metadata, producer_snapshot
-from penstock.storage.files import REAL_FILES
+from penstock.storage import inspection
+from penstock.storage.disk.files import REAL_FILES
 from penstock.storage.names import (
     INDEX_SUFFIXES,
     LOG_SUFFIX,
@@ -22,7 +22,9 @@ from penstock.storage.names import (
     TIME_INDEX_SUFFIX,
     TRANSACTION_INDEX_SUFFIX,
 )
-from penstock.storage.transaction_index import TransactionIndex
+from penstock.storage.partition import leader_epochs, partition_metadata
+from penstock.storage.producers import snapshot_format
+from penstock.storage.segments.transaction_index import TransactionIndex
 
 app = typer.Typer(
     help="Dump and verify the files of a log directory. No node has to run.", no_args_is_help=True
@@ -161,7 +163,7 @@ def _lines(file: Path, *, records: bool) -> Iterator[str]:
             for aborted in TransactionIndex(file, REAL_FILES).entries():
                 yield _fields(aborted._asdict())
         case suffix if suffix == PRODUCER_SNAPSHOT_SUFFIX:
-            for entry in producer_snapshot.decode(file.read_bytes()):
+            for entry in snapshot_format.decode(file.read_bytes()):
                 yield _fields(entry._asdict())
         case _:
             yield from file.read_text(errors="replace").splitlines()

@@ -10,8 +10,8 @@ import typer
 from penstock.broker.setup.storage_format import FormatError, FormatOptions, format_storage, storage_info
 from penstock.cli.start import EXIT_CONFIG, EXIT_FAILED, read_config
 from penstock.metadata.configs import BrokerConfig, ConfigError
+from penstock.storage.directories.meta_properties import random_id
 from penstock.storage.errors import LogDirectoryError
-from penstock.storage.meta_properties import random_id
 
 app = typer.Typer(
     help="Format the log directories of a node, as kafka-storage.sh does. A single node doesn't need it.",

@@ -87,3 +87,7 @@ class LogDirectoryError(Exception):
 
 class LogDirectoryOffline(LogDirectoryError):
     """The disk under a log directory cannot be read or written; the node may continue without it."""
+
+
+class CleaningAborted(Exception):
+    """The log is being truncated, deleted or closed, or its config changed: discard what was cleaned."""

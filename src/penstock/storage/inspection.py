@@ -23,9 +23,8 @@ from penstock.protocol.batch import (
     parse_header,
 )
 from penstock.protocol.records import ControlRecordType, control_record_type, decode_batch
-from penstock.storage import leader_epochs, partition_metadata, producer_snapshot
-from penstock.storage.checkpoints import CheckpointCorrupt, read_entries
-from penstock.storage.files import REAL_FILES
+from penstock.storage.disk.checkpoints import CheckpointCorrupt, read_entries
+from penstock.storage.disk.files import REAL_FILES
 from penstock.storage.names import (
     LOG_SUFFIX,
     OFFSET_INDEX_SUFFIX,
@@ -36,7 +35,9 @@ from penstock.storage.names import (
     offset_of_file,
     parse_directory_name,
 )
-from penstock.storage.transaction_index import AbortedTransaction, TransactionIndex
+from penstock.storage.partition import leader_epochs, partition_metadata
+from penstock.storage.producers import snapshot_format
+from penstock.storage.segments.transaction_index import AbortedTransaction, TransactionIndex
 
 _OFFSET_ENTRY: Final = Struct(">ii")
 _TIME_ENTRY: Final = Struct(">qi")
@@ -327,8 +328,8 @@ def _verify_snapshots(walk: _Walk) -> Iterator[Finding]:
     for path in sorted(walk.directory.glob("*" + PRODUCER_SNAPSHOT_SUFFIX)):
         offset = offset_of_file(path.name)
         try:
-            entries = producer_snapshot.decode(path.read_bytes())
-        except producer_snapshot.SnapshotCorrupt as error:
+            entries = snapshot_format.decode(path.read_bytes())
+        except snapshot_format.SnapshotCorrupt as error:
             yield Finding(walk.partition, path, offset, None, str(error))
             continue
         for entry in entries:

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
-from penstock.storage.files import FileSystem
+from penstock.storage.disk.files import FileSystem
 
 PAGE_SIZES = (16, 64, 512, 4096)
 

@@ -33,9 +33,9 @@ from penstock.protocol.messages import (
     VotersRecord,
 )
 from penstock.storage.config import LogConfig
+from penstock.storage.directories.log_manager import LogManager
 from penstock.storage.errors import StorageFailed
-from penstock.storage.log import Log
-from penstock.storage.log_manager import LogManager
+from penstock.storage.partition.log import Log
 from waiting import until
 
 METADATA = "__cluster_metadata-0"

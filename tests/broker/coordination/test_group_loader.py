@@ -20,7 +20,7 @@ from penstock.protocol.messages import (
 from penstock.protocol.record_serde import encode_coordinator_key, encode_versioned
 from penstock.protocol.records import Record, encode_batch, encode_end_txn_marker
 from penstock.storage.config import LogConfig
-from penstock.storage.log import Log
+from penstock.storage.partition.log import Log
 
 PRODUCER = 7
 GZIP, ZSTD = 1, 4

@@ -15,7 +15,7 @@ from penstock.coordinators.transaction.metadata import TopicPartition
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import InitProducerIdRequest, InitProducerIdResponse
-from penstock.storage.verification import NOT_REQUIRED
+from penstock.storage.producers.verification import NOT_REQUIRED
 
 OK = ErrorCode.NONE
 TIMEOUT_MS = 2_000

@@ -28,7 +28,7 @@ from penstock.protocol.messages import (
     ProduceResponse,
 )
 from penstock.protocol.records import decode_batch, decode_end_txn_marker
-from penstock.storage.verification import NOT_REQUIRED
+from penstock.storage.producers.verification import NOT_REQUIRED
 from several_replicas import Followed, commit_all, follow_all
 from virtual_time import run_virtually
 

@@ -9,7 +9,7 @@ from penstock.protocol.messages import TransactionLogKey, TransactionLogValue
 from penstock.protocol.record_serde import encode_coordinator_key, encode_versioned
 from penstock.protocol.records import Record, encode_batch
 from penstock.storage.config import LogConfig
-from penstock.storage.log import Log
+from penstock.storage.partition.log import Log
 
 EMPTY, ONGOING, COMPLETE_COMMIT = 0, 1, 4
 

@@ -35,8 +35,8 @@ from penstock.protocol.messages import (
 )
 from penstock.protocol.records import decode_batch, decode_batches, decode_end_txn_marker
 from penstock.storage.errors import StorageFailed
-from penstock.storage.log import Log
-from penstock.storage.verification import NOT_REQUIRED
+from penstock.storage.partition.log import Log
+from penstock.storage.producers.verification import NOT_REQUIRED
 from virtual_time import run_virtually
 from waiting import until
 

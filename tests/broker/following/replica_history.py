@@ -43,10 +43,10 @@ from penstock.protocol.messages import (
 )
 from penstock.protocol.records import Record, decode_batch, encode_batch
 from penstock.storage.config import LogConfig
-from penstock.storage.log import Log
-from penstock.storage.log_manager import LogManager
+from penstock.storage.directories.log_manager import LogManager
 from penstock.storage.names import TopicPartition
-from penstock.storage.verification import NOT_REQUIRED
+from penstock.storage.partition.log import Log
+from penstock.storage.producers.verification import NOT_REQUIRED
 from penstock.testing.crash_files import CrashFiles, Died
 
 TOPIC, PARTITION, TOPIC_ID = "flights", 0, b"\x07" * 16

@@ -21,8 +21,8 @@ from penstock.protocol.batch import CorruptBatch, assign_offsets, iter_headers
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import FetchRequest, FetchResponse
 from penstock.protocol.records import Record, encode_batch
-from penstock.storage.files import REAL_FILES
-from penstock.storage.leader_epochs import EpochEntry, LeaderEpochs
+from penstock.storage.disk.files import REAL_FILES
+from penstock.storage.partition.leader_epochs import EpochEntry, LeaderEpochs
 
 if TYPE_CHECKING:
     from penstock.broker.partitions.replicated_partition import ReplicatedPartition

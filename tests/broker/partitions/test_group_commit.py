@@ -22,9 +22,9 @@ from penstock.protocol.messages import (
     ProduceResponse,
 )
 from penstock.storage.config import LogConfig
+from penstock.storage.disk.files import FileSystem
 from penstock.storage.errors import StorageFailed
-from penstock.storage.files import FileSystem
-from penstock.storage.log import Log
+from penstock.storage.partition.log import Log
 from penstock.testing import Cluster
 from waiting import until, wait_until
 

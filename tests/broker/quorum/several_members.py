@@ -29,7 +29,7 @@ from penstock.protocol.messages import (
     VotersRecord,
 )
 from penstock.protocol.uuids import uuid_from_text
-from penstock.storage import meta_properties
+from penstock.storage.directories import meta_properties
 from penstock.testing.simulator.loop import VirtualLoop
 from virtual_time import VirtualMachine
 from waiting import until

@@ -14,7 +14,7 @@ from penstock.broker.quorum.quorum import Quorum
 from penstock.broker.setup.environment import Environment
 from penstock.metadata.configs import BrokerConfig
 from penstock.protocol.errors import KafkaError
-from penstock.storage import meta_properties
+from penstock.storage.directories import meta_properties
 from penstock.storage.errors import StorageFailed
 from waiting import until
 

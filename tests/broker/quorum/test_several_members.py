@@ -21,7 +21,7 @@ from penstock.protocol.messages import (
     RemoveRaftVoterResponse,
 )
 from penstock.protocol.uuids import uuid_from_text
-from penstock.storage import meta_properties
+from penstock.storage.directories import meta_properties
 from penstock.storage.errors import StorageFailed
 from virtual_time import run_virtually
 from waiting import until

@@ -12,7 +12,7 @@ from broker_wire import Wire, batch_of, fetch_request
 from penstock.protocol.batch import iter_headers
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import FetchResponse, MetadataRequest, MetadataResponse
-from penstock.storage.page_cache import PAGE_CACHE
+from penstock.storage.disk.page_cache import PAGE_CACHE
 from penstock.testing import Cluster
 
 StartNode = Callable[..., Cluster]

@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from penstock.broker.setup.host import RunInWorker
     from penstock.metadata.image import MetadataImage
     from penstock.protocol.batch import BatchHeader
-    from penstock.storage.log import AppendInfo
+    from penstock.storage.partition.log import AppendInfo
 
 ZSTD_SINCE_VERSION = 7
 TOPIC_IDS_SINCE_VERSION = 13

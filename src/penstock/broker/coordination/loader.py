@@ -19,7 +19,7 @@ from penstock.protocol.batch import NO_PRODUCER_ID, iter_headers
 from penstock.protocol.records import ControlRecordType, control_record_type, decode_batch
 
 if TYPE_CHECKING:
-    from penstock.storage.log import Log
+    from penstock.storage.partition.log import Log
 
 __all__ = ["StoredRecord", "replay_newest"]
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from penstock.broker.coordination.host import CoordinationHost
     from penstock.broker.partitions.replica import Replica
     from penstock.metadata.image.image import MetadataDelta
-    from penstock.storage.log import Log
+    from penstock.storage.partition.log import Log
 
 __all__ = ["CoordinatorRuntime", "raise_for"]
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from penstock.broker.network.answers import Answer
 from penstock.broker.setup.host import NodeHost
 from penstock.protocol.errors import ErrorCode, KafkaError
-from penstock.storage.verification import NOT_REQUIRED, Verification
+from penstock.storage.producers.verification import NOT_REQUIRED, Verification
 
 if TYPE_CHECKING:
     from penstock.broker.partitions.replica import Replica

@@ -19,7 +19,7 @@ from penstock.protocol.batch import CorruptBatch
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import FetchResponse
 from penstock.storage.errors import UnexpectedOffset
-from penstock.storage.leader_epochs import EpochEntry
+from penstock.storage.partition.leader_epochs import EpochEntry
 
 if TYPE_CHECKING:
     from penstock.broker.following.throttle import ReplicationThrottle

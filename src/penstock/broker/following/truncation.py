@@ -9,7 +9,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from penstock.storage.leader_epochs import UNDEFINED_EPOCH, UNDEFINED_OFFSET, EpochEntry, LeaderEpochs
+from penstock.storage.partition.leader_epochs import (
+    UNDEFINED_EPOCH,
+    UNDEFINED_OFFSET,
+    EpochEntry,
+    LeaderEpochs,
+)
 
 
 class FetchPosition(NamedTuple):

@@ -21,7 +21,7 @@ from penstock.metadata.image import LOST_DIRECTORY, UNASSIGNED_DIRECTORY, Metada
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
 from penstock.protocol.uuids import uuid_from_text
-from penstock.storage.log_manager import LogManager
+from penstock.storage.directories.log_manager import LogManager
 
 log = logging.getLogger(__name__)
 

@@ -18,16 +18,16 @@ from penstock.metadata.image.topics import NO_LEADER
 from penstock.protocol.batch import TRANSACTIONAL_MASK, check_batches, set_log_append_time
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.records import encode_end_txn_marker
-from penstock.storage.staged_append import Origin
+from penstock.storage.producers.staged_append import Origin
 
 if TYPE_CHECKING:
     from penstock.broker.partitions.replicated_partition import LeaderContext
     from penstock.broker.partitions.topic_settings import TopicSettings
     from penstock.metadata.image import PartitionRegistration
     from penstock.protocol.batch import BatchHeader
-    from penstock.storage.log import AppendInfo, Log
-    from penstock.storage.producer_snapshot import SnapshotEntry
-    from penstock.storage.verification import Verification
+    from penstock.storage.partition.log import AppendInfo, Log
+    from penstock.storage.producers.snapshot_format import SnapshotEntry
+    from penstock.storage.producers.verification import Verification
 
 LOG_APPEND_TIME = "LogAppendTime"
 NO_EPOCH = -1

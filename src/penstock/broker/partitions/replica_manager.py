@@ -13,7 +13,7 @@ from penstock.metadata.image import LOST_DIRECTORY, UNASSIGNED_DIRECTORY, Metada
 from penstock.protocol.batch import check_batches
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.uuids import uuid_from_text
-from penstock.storage.staged_append import Origin
+from penstock.storage.producers.staged_append import Origin
 
 if TYPE_CHECKING:
     from penstock.broker.partitions.topic_settings import TopicSettings
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
         PartitionRegistration,
         TopicImage,
     )
-    from penstock.storage.log import AppendInfo, Log
-    from penstock.storage.log_manager import LogManager
+    from penstock.storage.directories.log_manager import LogManager
     from penstock.storage.names import TopicPartition
-    from penstock.storage.verification import Verification
+    from penstock.storage.partition.log import AppendInfo, Log
+    from penstock.storage.producers.verification import Verification
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from penstock.consensus.settings import RaftSettings
 from penstock.consensus.voters import Address, ReplicaKey, Voter, VoterSet
 from penstock.metadata.configs import BrokerConfig
 from penstock.protocol.uuids import uuid_from_text
-from penstock.storage import meta_properties
+from penstock.storage.directories import meta_properties
 from penstock.storage.errors import LogDirectoryError
 
 if TYPE_CHECKING:

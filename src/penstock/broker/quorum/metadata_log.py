@@ -37,10 +37,10 @@ from penstock.protocol.records import (
     encode_control_batch,
 )
 from penstock.storage.config import LogConfig
+from penstock.storage.disk.files import REAL_FILES, FileSystem
 from penstock.storage.errors import LogDirectoryError, StorageFailed
-from penstock.storage.files import REAL_FILES, FileSystem
-from penstock.storage.log import Log
 from penstock.storage.names import CLUSTER_METADATA_TOPIC
+from penstock.storage.partition.log import Log
 
 log = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from typing import Final
 from penstock.consensus.log import SnapshotId
 from penstock.metadata import snapshot as snapshots
 from penstock.metadata.snapshot import Snapshot, SnapshotError
-from penstock.storage.files import FileSystem
+from penstock.storage.disk.files import FileSystem
 
 log = logging.getLogger(__name__)
 

@@ -17,15 +17,17 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from penstock.protocol.errors import ErrorCode, KafkaError
-from penstock.storage.direct_reads import BUFFER_BYTES, BUFFERS, read_directly
-from penstock.storage.segment_file import FileSlice, SegmentFile
-from penstock.storage.slice_check import sound_end
+from penstock.storage.disk.direct_buffers import BUFFER_BYTES, BUFFERS
+from penstock.storage.reading.direct_reads import read_directly
+from penstock.storage.reading.slice_check import sound_end
+from penstock.storage.segments.file_slice import FileSlice
+from penstock.storage.segments.segment_file import SegmentFile
 
 if TYPE_CHECKING:
     from penstock.broker.network.outbox import FileRange
     from penstock.protocol.batch import CorruptBatch
-    from penstock.storage.log import Log
-    from penstock.storage.transaction_index import AbortedTransaction
+    from penstock.storage.partition.log import Log
+    from penstock.storage.segments.transaction_index import AbortedTransaction
 
 log = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from penstock.broker.reading.fetch_session import FetchPlan
 from penstock.broker.reading.nearest_replica import nearest_replica
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import FetchRequest, FetchResponse
-from penstock.storage.segment_file import FileSlice
+from penstock.storage.segments.file_slice import FileSlice
 
 if TYPE_CHECKING:
     from penstock.broker.network.context import RequestContext

@@ -66,7 +66,7 @@ def format_all(
     plans: Sequence[NodePlan], config: Mapping[str, str], cluster_id: str, host: str = HOST
 ) -> None:
     """Format the directories of new nodes, with all controllers as the first voters."""
-    from penstock.storage.meta_properties import random_id
+    from penstock.storage.directories.meta_properties import random_id
 
     voters = ",".join(
         f"{plan.node_id}@{host}:{plan.controller_port}:{random_id()}" for plan in plans if plan.is_controller

@@ -27,10 +27,10 @@ from penstock.metadata.snapshot import BOOTSTRAP_FILE, QuorumRecords, encode_sna
 from penstock.protocol.api_keys import TARGET_METADATA_LEVEL
 from penstock.protocol.messages import Message
 from penstock.protocol.uuids import uuid_from_text, uuid_to_text
-from penstock.storage import meta_properties
+from penstock.storage.directories import meta_properties
+from penstock.storage.directories.meta_properties import MetaProperties, random_id
+from penstock.storage.disk.files import REAL_FILES, FileSystem
 from penstock.storage.errors import LogDirectoryError
-from penstock.storage.files import REAL_FILES, FileSystem
-from penstock.storage.meta_properties import MetaProperties, random_id
 from penstock.storage.names import CLUSTER_METADATA_TOPIC
 
 DYNAMIC: Final = 1

@@ -26,7 +26,7 @@ from penstock.protocol.records import (
 )
 from penstock.storage.compaction.stats import CleanerStats
 from penstock.storage.compaction.transactions import CleanedTransactions
-from penstock.storage.producer_entry import ProducerEntry
+from penstock.storage.producers.producer_entry import ProducerEntry
 
 DECOMPRESSED_BYTES_MAX: Final = 256 << 20
 """Limit for one decompressed batch. A larger one counts as a decompression bomb; its log is not cleaned."""

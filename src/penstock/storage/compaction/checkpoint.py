@@ -7,8 +7,8 @@ import threading
 from collections.abc import Iterable
 from pathlib import Path
 
-from penstock.storage import checkpoints
-from penstock.storage.files import FileSystem
+from penstock.storage.disk import checkpoints
+from penstock.storage.disk.files import FileSystem
 from penstock.storage.names import TopicPartition
 
 log = logging.getLogger(__name__)

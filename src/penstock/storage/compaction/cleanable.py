@@ -6,8 +6,8 @@ import logging
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from penstock.storage.log import Log
-from penstock.storage.segment import Segment
+from penstock.storage.partition.log import Log
+from penstock.storage.segments.segment import Segment
 
 logger = logging.getLogger(__name__)  # in this module, `log` is a partition's log
 

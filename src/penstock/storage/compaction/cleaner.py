@@ -20,18 +20,17 @@ from penstock.protocol.kernels import kernel
 from penstock.protocol.records import decode_batch, records_section
 from penstock.storage.compaction.batch_filter import DECOMPRESSED_BYTES_MAX, BatchFilter, last_records
 from penstock.storage.compaction.cleanable import LogToClean
-from penstock.storage.compaction.cleaned_segment import CleanedSegment
 from penstock.storage.compaction.config import CleanerConfig
-from penstock.storage.compaction.errors import CleaningAborted
 from penstock.storage.compaction.grouping import group_by_size
 from penstock.storage.compaction.segment_reader import SegmentReader
 from penstock.storage.compaction.stats import CleanerStats
 from penstock.storage.compaction.throttler import Throttler
 from penstock.storage.compaction.transactions import CleanedTransactions
-from penstock.storage.errors import CorruptLog
-from penstock.storage.files import FileSystem
-from penstock.storage.log import Log
-from penstock.storage.segment import Segment
+from penstock.storage.disk.files import FileSystem
+from penstock.storage.errors import CleaningAborted, CorruptLog
+from penstock.storage.partition.log import Log
+from penstock.storage.segments.cleaned_segment import CleanedSegment
+from penstock.storage.segments.segment import Segment
 
 logger = logging.getLogger(__name__)  # in this module, `log` is a partition's log
 

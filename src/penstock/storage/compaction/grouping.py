@@ -7,8 +7,8 @@ from itertools import zip_longest
 from typing import Final
 
 from penstock.storage.config import LogConfig
-from penstock.storage.index import MAX_RELATIVE_OFFSET
-from penstock.storage.segment import Segment
+from penstock.storage.segments.segment import Segment
+from penstock.storage.segments.sparse_indexes import MAX_RELATIVE_OFFSET
 
 SEGMENTS_MAX: Final = 64
 """Limit for a group, as the event loop renames the files of a group in one turn. Kafka has no such limit."""

@@ -8,9 +8,9 @@ from concurrent.futures import Future
 from typing import Final
 
 from penstock.storage.compaction.cleanable import LogToClean
-from penstock.storage.compaction.cleaned_segment import CleanedSegment
-from penstock.storage.compaction.errors import CleaningAborted
-from penstock.storage.segment import Segment
+from penstock.storage.errors import CleaningAborted
+from penstock.storage.segments.cleaned_segment import CleanedSegment
+from penstock.storage.segments.segment import Segment
 
 _ABORT_CHECK_S: Final = 0.1
 

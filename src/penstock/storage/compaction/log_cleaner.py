@@ -22,14 +22,13 @@ from penstock.storage.compaction.checkpoint import CleanerCheckpoint
 from penstock.storage.compaction.cleanable import LogToClean, cleanable_offsets, examine
 from penstock.storage.compaction.cleaner import Cleaner, CleanResult
 from penstock.storage.compaction.config import CleanerConfig
-from penstock.storage.compaction.errors import CleaningAborted
 from penstock.storage.compaction.job import CleaningJob
 from penstock.storage.compaction.stats import CleanerStats
 from penstock.storage.compaction.throttler import Throttler
-from penstock.storage.errors import LogError
-from penstock.storage.files import FileSystem
-from penstock.storage.log import Log
+from penstock.storage.disk.files import FileSystem
+from penstock.storage.errors import CleaningAborted, LogError
 from penstock.storage.names import TopicPartition
+from penstock.storage.partition.log import Log
 
 logger = logging.getLogger(__name__)  # in this module, `log` is a partition's log
 

@@ -7,7 +7,7 @@ from typing import Final
 from penstock.protocol import batch
 from penstock.protocol.batch import BatchHeader, CorruptBatch, batch_size_bytes, crc_is_valid, parse_header
 from penstock.protocol.kernels import kernel
-from penstock.storage.segment import Segment
+from penstock.storage.segments.segment import Segment
 
 _OF_TRANSACTIONS: Final = batch.TRANSACTIONAL_MASK | batch.CONTROL_MASK
 _WINDOW_BYTES: Final = 1 << 20

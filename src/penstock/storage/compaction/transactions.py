@@ -14,7 +14,7 @@ from typing import Final
 from penstock.protocol.batch import BatchHeader
 from penstock.protocol.kernels import kernel
 from penstock.protocol.records import ControlRecordType, control_record_type, decode_batch
-from penstock.storage.transaction_index import AbortedTransaction, TransactionIndex
+from penstock.storage.segments.transaction_index import AbortedTransaction, TransactionIndex
 
 _MAX_OFFSET: Final = 2**63 - 1
 

@@ -17,7 +17,7 @@ from penstock.protocol.records import (
     records_section,
 )
 from penstock.storage.names import CLUSTER_METADATA_TOPIC, parse_directory_name
-from penstock.storage.partition_metadata import read_topic_id
+from penstock.storage.partition.partition_metadata import read_topic_id
 from penstock.testing.simulator.cluster import SimulatedCluster
 from penstock.testing.simulator.history import Partition, Violation
 from penstock.testing.simulator.nodes import VirtualNode

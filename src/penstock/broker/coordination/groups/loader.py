@@ -23,7 +23,7 @@ from penstock.protocol.record_serde import (
 
 if TYPE_CHECKING:
     from penstock.coordinators.group.coordinator import GroupCoordinator
-    from penstock.storage.log import Log
+    from penstock.storage.partition.log import Log
 
 __all__ = ["load"]
 

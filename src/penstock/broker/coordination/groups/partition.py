@@ -14,7 +14,7 @@ from penstock.protocol.messages import GroupMetadataKey, OffsetCommitKey
 
 if TYPE_CHECKING:
     from penstock.coordinators.group.coordinator import GroupCoordinator
-    from penstock.storage.verification import Verification
+    from penstock.storage.producers.verification import Verification
 
 __all__ = ["GroupPartition"]
 

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from penstock.metadata.configs import BrokerConfig
     from penstock.metadata.image.image import MetadataDelta
     from penstock.metadata.image.topics import TopicImage
-    from penstock.storage.log import Log
+    from penstock.storage.partition.log import Log
 
 __all__ = ["GROUP_METADATA_TOPIC", "GroupCoordinatorRuntime"]
 

@@ -17,7 +17,7 @@ from penstock.protocol.record_serde import (
 
 if TYPE_CHECKING:
     from penstock.coordinators.transaction.coordinator import TransactionCoordinator
-    from penstock.storage.log import Log
+    from penstock.storage.partition.log import Log
 
 __all__ = ["load"]
 

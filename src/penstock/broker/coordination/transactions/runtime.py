@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from penstock.broker.partitions.replica import Replica
     from penstock.metadata.configs import BrokerConfig
     from penstock.metadata.image.image import MetadataDelta
-    from penstock.storage.log import Log
+    from penstock.storage.partition.log import Log
 
 __all__ = [
     "TRANSACTION_STATE_TOPIC",
