@@ -14,7 +14,8 @@ from log_building import Clock, append_values
 from penstock.protocol.batch import iter_headers
 from penstock.storage.config import LogConfig
 from penstock.storage.directories import run_file
-from penstock.storage.directories.log_manager import LogManager, LogManagerConfig
+from penstock.storage.directories.config import LogManagerConfig
+from penstock.storage.directories.log_manager import LogManager
 from penstock.storage.disk import checkpoints
 from penstock.storage.disk.files import FileSystem
 from penstock.storage.errors import StorageFailed

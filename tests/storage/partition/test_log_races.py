@@ -8,7 +8,8 @@ import pytest
 from log_building import START_MS, Clock, LogBench, append_values, read_all
 
 from penstock.storage.config import LogConfig
-from penstock.storage.directories.log_manager import LogManager, LogManagerConfig
+from penstock.storage.directories.config import LogManagerConfig
+from penstock.storage.directories.log_manager import LogManager
 from penstock.storage.disk.files import FileSystem
 from penstock.storage.partition.log import Log
 from waiting import wait_until
@@ -141,7 +142,7 @@ class SlowManager(LogManager):
         super().__init__([directory], node_id=1, clock=Clock(), config=config)
         self.go_on = threading.Event()
         self.removals = 0
-        self._in_background(self._stand_still)
+        self._background.run(self._stand_still)
 
     def _stand_still(self) -> None:
         self.go_on.wait(60)
@@ -167,7 +168,7 @@ def test_a_slow_disk_gets_no_second_task_of_a_kind(tmp_path: Path) -> None:
     for second in range(10):
         manager.tick(START_MS + second * 1000)
     manager.go_on.set()
-    wait_until(lambda: manager.removals == 1 and manager._periodic["removal"].done())
+    wait_until(lambda: manager.removals == 1 and manager._background._periodic["removal"].done())
     manager.tick(START_MS + 20_000)
     wait_until(lambda: manager.removals == 2)
     manager.close()

@@ -6,7 +6,7 @@ from penstock.broker.network.server import ServerLimits
 from penstock.broker.peers import PeerSettings
 from penstock.metadata.configs import BrokerConfig, ConfigError
 from penstock.storage.compaction.config import CleanerConfig
-from penstock.storage.directories.log_manager import LogManagerConfig
+from penstock.storage.directories.config import LogManagerConfig
 
 KAFKA_SOCKET_BUFFER_BYTES = 102400
 """Kafka's default for both buffers. Setting it would disable the kernel's own tuning, so it is not set."""

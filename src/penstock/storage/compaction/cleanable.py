@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from penstock.storage.partition.log import Log
 from penstock.storage.segments.segment import Segment
 
-logger = logging.getLogger(__name__)  # in this module, `log` is a partition's log
+log = logging.getLogger(__name__)
 
 _NEVER_MS: Final = 2**63 - 1
 
@@ -48,78 +48,84 @@ class LogToClean(NamedTuple):
         return self.cleanable_ratio > self.log.config.min_cleanable_dirty_ratio
 
 
-def cleanable_offsets(log: Log, checkpoint: int | None, high_watermark: int, now_ms: int) -> CleanableOffsets:
+def cleanable_offsets(
+    partition_log: Log, checkpoint: int | None, high_watermark: int, now_ms: int
+) -> CleanableOffsets:
     """Return the range of offsets that may be cleaned. Raises OSError.
 
     It begins at `checkpoint`, where the last clean ended. It ends before the first of: the active segment,
     the last stable offset, and the first segment younger than `min.compaction.lag.ms`.
     """
-    first_dirty_offset, is_reset = _first_dirty_offset(log, checkpoint)
-    first_uncleanable_offset = min(log.last_stable_offset(high_watermark), log.segments.active.base_offset)
-    lag_ms = log.config.min_compaction_lag_ms
+    first_dirty_offset, is_reset = _first_dirty_offset(partition_log, checkpoint)
+    first_uncleanable_offset = min(
+        partition_log.last_stable_offset(high_watermark), partition_log.segments.active.base_offset
+    )
+    lag_ms = partition_log.config.min_compaction_lag_ms
     if lag_ms > 0:
-        for segment in _non_active_from(log, first_dirty_offset):
+        for segment in _non_active_from(partition_log, first_dirty_offset):
             if segment.largest_timestamp > now_ms - lag_ms:
                 first_uncleanable_offset = min(first_uncleanable_offset, segment.base_offset)
                 break
     return CleanableOffsets(first_dirty_offset, max(first_dirty_offset, first_uncleanable_offset), is_reset)
 
 
-def _first_dirty_offset(log: Log, checkpoint: int | None) -> tuple[int, bool]:
-    start_offset = log.log_start_offset
+def _first_dirty_offset(partition_log: Log, checkpoint: int | None) -> tuple[int, bool]:
+    start_offset = partition_log.log_start_offset
     if checkpoint is None:
         return start_offset, False
     if checkpoint < start_offset:
-        if not log.config.deletes:
-            logger.warning(
+        if not partition_log.config.deletes:
+            log.warning(
                 "cleaner checkpoint is below the log start, so all of the log is dirty "
                 "log=%s checkpoint=%d log_start_offset=%d",
-                log.name,
+                partition_log.name,
                 checkpoint,
                 start_offset,
             )
         return start_offset, True
-    if checkpoint > log.log_end_offset:
-        logger.warning(
+    if checkpoint > partition_log.log_end_offset:
+        log.warning(
             "cleaner checkpoint is above the log end, so all of the log is dirty "
             "log=%s checkpoint=%d log_end_offset=%d",
-            log.name,
+            partition_log.name,
             checkpoint,
-            log.log_end_offset,
+            partition_log.log_end_offset,
         )
         return start_offset, True
     return checkpoint, False
 
 
-def examine(log: Log, offsets: CleanableOffsets, now_ms: int) -> LogToClean:
+def examine(partition_log: Log, offsets: CleanableOffsets, now_ms: int) -> LogToClean:
     """Measure the size and delay of what `cleanable_offsets` found. Raises OSError."""
     first_dirty_offset, uncleanable_offset, _ = offsets
-    following = _non_active_from(log, uncleanable_offset)
-    first_uncleanable_offset = (following[0] if following else log.segments.active).base_offset
+    following = _non_active_from(partition_log, uncleanable_offset)
+    first_uncleanable_offset = (following[0] if following else partition_log.segments.active).base_offset
     dirty_from = min(first_dirty_offset, first_uncleanable_offset)
     return LogToClean(
-        log,
+        partition_log,
         first_dirty_offset,
         first_uncleanable_offset,
-        _size(segment for segment in log.segments if segment.base_offset < first_dirty_offset),
-        _size(log.segments.between(dirty_from, first_uncleanable_offset)),
-        _compaction_delay_ms(log, first_dirty_offset, now_ms),
+        _size(segment for segment in partition_log.segments if segment.base_offset < first_dirty_offset),
+        _size(partition_log.segments.between(dirty_from, first_uncleanable_offset)),
+        _compaction_delay_ms(partition_log, first_dirty_offset, now_ms),
     )
 
 
-def _compaction_delay_ms(log: Log, first_dirty_offset: int, now_ms: int) -> int:
+def _compaction_delay_ms(partition_log: Log, first_dirty_offset: int, now_ms: int) -> int:
     """The time by which the oldest dirty segment exceeds `max.compaction.lag.ms`."""
-    if log.config.max_compaction_lag_ms == _NEVER_MS:
+    if partition_log.config.max_compaction_lag_ms == _NEVER_MS:
         return 0
-    timestamps = [segment.first_batch_timestamp for segment in _non_active_from(log, first_dirty_offset)]
+    timestamps = [
+        segment.first_batch_timestamp for segment in _non_active_from(partition_log, first_dirty_offset)
+    ]
     oldest = min((timestamp for timestamp in timestamps if timestamp > 0), default=_NEVER_MS)
-    return max(now_ms - log.config.max_compaction_lag_ms - oldest, 0)
+    return max(now_ms - partition_log.config.max_compaction_lag_ms - oldest, 0)
 
 
-def _non_active_from(log: Log, offset: int) -> tuple[Segment, ...]:
+def _non_active_from(partition_log: Log, offset: int) -> tuple[Segment, ...]:
     """The segments from the one that holds `offset` on, without the active segment."""
-    active = log.segments.active
-    return () if offset > active.base_offset else log.segments.between(offset, active.base_offset)
+    active = partition_log.segments.active
+    return () if offset > active.base_offset else partition_log.segments.between(offset, active.base_offset)
 
 
 def _size(segments: Iterable[Segment]) -> int:

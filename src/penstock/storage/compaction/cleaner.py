@@ -32,7 +32,7 @@ from penstock.storage.partition.log import Log
 from penstock.storage.segments.cleaned_segment import CleanedSegment
 from penstock.storage.segments.segment import Segment
 
-logger = logging.getLogger(__name__)  # in this module, `log` is a partition's log
+log = logging.getLogger(__name__)
 
 _SECRET_BYTES: Final = 16
 _LOAD_FACTOR_MIN: Final = 0.01
@@ -94,12 +94,12 @@ class Cleaner:
 
     def clean(self, found: LogToClean, now_ms: int) -> CleanResult:
         """Clean the range described by `found`. Raises CleaningAborted, LogError (CorruptLog), OSError."""
-        log = found.log
+        partition_log = found.log
         started_s = time.monotonic()
         self._stats = CleanerStats()
-        logger.info(
+        log.info(
             "cleaning the dirty part of a log log=%s from=%d to=%d",
-            log.name,
+            partition_log.name,
             found.first_dirty_offset,
             found.first_uncleanable_offset,
         )
@@ -108,38 +108,42 @@ class Cleaner:
         self._stats.buffer_utilization = len(offsets) / max(self._slots, 1)
         cleaning = self._begin(found, offsets, now_ms)
         for group in group_by_size(
-            log.segments.between(0, end_offset), log.config, found.first_uncleanable_offset
+            partition_log.segments.between(0, end_offset),
+            partition_log.config,
+            found.first_uncleanable_offset,
         ):
             self._clean_group(cleaning, group)
         self._stats.elapsed_s = time.monotonic() - started_s
         return CleanResult(end_offset, self._stats)
 
     def _begin(self, found: LogToClean, offsets: kernel.OffsetMap, now_ms: int) -> _Cleaning:
-        log = found.log
+        partition_log = found.log
         transactions = CleanedTransactions()
         batch_filter = BatchFilter(
             offsets,
             transactions,
-            last_records(list(log.producer_state.producers.values())),
+            last_records(list(partition_log.producer_state.producers.values())),
             self._stats,
             now_ms=now_ms,
-            delete_retention_ms=log.config.delete_retention_ms,
+            delete_retention_ms=partition_log.config.delete_retention_ms,
             up_to_offset=found.first_uncleanable_offset,
         )
-        clean = log.segments.between(0, found.first_dirty_offset)
-        legacy_horizon_s = _modified_s(clean[-1]) - log.config.delete_retention_ms / 1000 if clean else 0.0
-        return _Cleaning(log, transactions, batch_filter, legacy_horizon_s)
+        clean = partition_log.segments.between(0, found.first_dirty_offset)
+        legacy_horizon_s = (
+            _modified_s(clean[-1]) - partition_log.config.delete_retention_ms / 1000 if clean else 0.0
+        )
+        return _Cleaning(partition_log, transactions, batch_filter, legacy_horizon_s)
 
     # --- the map of keys
 
     def _map_keys(self, found: LogToClean) -> kernel.OffsetMap:
         """Map the keys of the dirty part, or of as much of it as fits, to their newest offsets."""
-        log, start, end = found.log, found.first_dirty_offset, found.first_uncleanable_offset
+        partition_log, start, end = found.log, found.first_dirty_offset, found.first_uncleanable_offset
         offsets = self._new_map(end - start)
         transactions = CleanedTransactions()
-        transactions.add_aborted(log.aborted_transactions(start, end))
+        transactions.add_aborted(partition_log.aborted_transactions(start, end))
         offsets.latest_offset = start - 1
-        dirty = log.segments.between(start, end)
+        dirty = partition_log.segments.between(start, end)
         for segment, following in zip_longest(dirty, dirty[1:]):
             if not self._map_segment(found, segment, offsets, transactions):
                 break
@@ -188,9 +192,13 @@ class Cleaner:
 
     def _clean_group(self, cleaning: _Cleaning, group: Sequence[Segment]) -> None:
         """Write the segment that replaces a group, and install it in the log."""
-        log = cleaning.log
+        partition_log = cleaning.log
         cleaned = CleanedSegment(
-            log.directory, group[0].base_offset, log.config, self._files, self._write_bytes
+            partition_log.directory,
+            group[0].base_offset,
+            partition_log.config,
+            self._files,
+            self._write_bytes,
         )
         try:
             self._write_group(cleaning, group, cleaned)
@@ -206,22 +214,22 @@ class Cleaner:
         except CleaningAborted:
             cleaned.discard()
             raise
-        self._files.sync_directory(log.directory)
+        self._files.sync_directory(partition_log.directory)
 
     def _write_group(self, cleaning: _Cleaning, group: Sequence[Segment], cleaned: CleanedSegment) -> None:
-        log, transactions, batch_filter, legacy_horizon_s = cleaning
+        partition_log, transactions, batch_filter, legacy_horizon_s = cleaning
         transactions.index = cleaned.transaction_index
         upper_bounds = [*(segment.base_offset for segment in group[1:]), group[-1].read_next_offset()]
         for segment, upper_bound in zip(group, upper_bounds, strict=True):
-            transactions.add_aborted(log.aborted_transactions(segment.base_offset, upper_bound))
+            transactions.add_aborted(partition_log.aborted_transactions(segment.base_offset, upper_bound))
             batch_filter.keep_legacy_tombstones = _modified_s(segment) > legacy_horizon_s
             self._filter_segment(cleaning, segment, cleaned)
         cleaned.finish(_modified_s(group[-1]))
 
     def _filter_segment(self, cleaning: _Cleaning, segment: Segment, cleaned: CleanedSegment) -> None:
-        log, transactions, batch_filter, _ = cleaning
-        reader = self._reader(log, segment)
-        with _damage_named(log, segment):
+        partition_log, transactions, batch_filter, _ = cleaning
+        reader = self._reader(partition_log, segment)
+        with _damage_named(partition_log, segment):
             while reader.has_more:
                 read_bytes = written_bytes = 0
                 if (run := reader.run(transactions.committed_below)) is not None:
@@ -240,8 +248,8 @@ class Cleaner:
                 self._stats.bytes_written += written_bytes
                 self._take(read_bytes + written_bytes)
 
-    def _reader(self, log: Log, segment: Segment, position: int = 0) -> SegmentReader:
-        following = log.segments.from_offset(segment.base_offset)[1]
+    def _reader(self, partition_log: Log, segment: Segment, position: int = 0) -> SegmentReader:
+        following = partition_log.segments.from_offset(segment.base_offset)[1]
         return SegmentReader(segment, following.base_offset, position)
 
     def _take(self, size_bytes: int) -> None:
@@ -273,9 +281,9 @@ def _modified_s(segment: Segment) -> float:
 
 
 @contextmanager
-def _damage_named(log: Log, segment: Segment) -> Iterator[None]:
+def _damage_named(partition_log: Log, segment: Segment) -> Iterator[None]:
     """Turn damage found in a segment into a CorruptLog that names the partition and the file."""
     try:
         yield
     except (CorruptBatch, MalformedRecords) as error:
-        raise CorruptLog(f"{log.name}, {segment.file.path}: {error}") from error
+        raise CorruptLog(f"{partition_log.name}, {segment.file.path}: {error}") from error

@@ -30,7 +30,7 @@ from penstock.storage.errors import CleaningAborted, LogError
 from penstock.storage.names import TopicPartition
 from penstock.storage.partition.log import Log
 
-logger = logging.getLogger(__name__)  # in this module, `log` is a partition's log
+log = logging.getLogger(__name__)
 
 _NICENESS: Final = 10
 """Niceness of the workers' threads: if there are few cores, threads that serve requests run first."""
@@ -112,8 +112,8 @@ class LogCleaner:
         if now_ms >= self._next_run_ms and self.config.enable and self._scan is None:
             self._begin_scan(now_ms)
 
-    def is_cleaning(self, log: Log) -> bool:
-        return log.name in self._jobs
+    def is_cleaning(self, partition_log: Log) -> bool:
+        return partition_log.name in self._jobs
 
     @property
     def jobs(self) -> int:
@@ -124,28 +124,28 @@ class LogCleaner:
         """The bytes that still need cleaning in the partitions that cannot be cleaned."""
         return sum(
             segment.size
-            for log in self._logs()
-            if log.name in self.uncleanable
-            for segment in log.segments.from_offset(self.cleaned_up_to(log) or 0)
-            if segment is not log.segments.active
+            for partition_log in self._logs()
+            if partition_log.name in self.uncleanable
+            for segment in partition_log.segments.from_offset(self.cleaned_up_to(partition_log) or 0)
+            if segment is not partition_log.segments.active
         )
 
-    def cleaned_up_to(self, log: Log) -> int | None:
+    def cleaned_up_to(self, partition_log: Log) -> int | None:
         """The offset where the last clean of the log ended, or None if there was none."""
-        return self._checkpoint_of(log).get(log.name)
+        return self._checkpoint_of(partition_log).get(partition_log.name)
 
-    def truncated(self, log: Log, offset: int) -> None:
+    def truncated(self, partition_log: Log, offset: int) -> None:
         """Abort the log's clean and lower its checkpoint, as records from `offset` on are about to go."""
-        self._abort(log.name)
-        if self._checkpoint_of(log).truncate(log.name, offset):
-            self._write_checkpoint(log)
+        self._abort(partition_log.name)
+        if self._checkpoint_of(partition_log).truncate(partition_log.name, offset):
+            self._write_checkpoint(partition_log)
 
-    def deleted(self, log: Log, directory: Path) -> None:
+    def deleted(self, partition_log: Log, directory: Path) -> None:
         """Abort the clean of a log that is no longer served, and forget the log; it was in `directory`."""
-        self._abort(log.name)
-        self.uncleanable.discard(log.name)
+        self._abort(partition_log.name)
+        self.uncleanable.discard(partition_log.name)
         checkpoint = self._checkpoints[directory]
-        if checkpoint.forget(log.name):
+        if checkpoint.forget(partition_log.name):
             self._write_soon(checkpoint)
 
     def reconfigure(self, config: CleanerConfig) -> None:
@@ -176,7 +176,7 @@ class LogCleaner:
     def _abort(self, name: TopicPartition) -> None:
         job = self._jobs.get(name)
         if job is not None:
-            logger.info("aborting a clean log=%s", name)
+            log.info("aborting a clean log=%s", name)
             job.abort()
 
     # --- choosing a log
@@ -184,7 +184,9 @@ class LogCleaner:
     def _begin_scan(self, now_ms: int) -> None:
         """Examine every compacted log, a few per turn, then assign the dirtiest to the free workers."""
         self.last_run_ms = now_ms
-        compacted = deque(log for log in self._logs() if self._may_be_cleaned(log))
+        compacted = deque(
+            partition_log for partition_log in self._logs() if self._may_be_cleaned(partition_log)
+        )
         self._scan = _Scan(compacted, self._high_watermarks() if compacted else {}, [])
         self._continue_scan()
 
@@ -194,10 +196,14 @@ class LogCleaner:
         waiting, marks, found = self._scan
         now_ms = self._clock()
         for _ in range(min(len(waiting), _SCANNED_LOGS_PER_TURN)):
-            log = waiting.popleft()
-            if log.name in marks and self._may_be_cleaned(log):
-                self._retain(log, marks[log.name], now_ms)
-                examined = self._examine(log, marks[log.name], now_ms) if len(log.segments) > 1 else None
+            partition_log = waiting.popleft()
+            if partition_log.name in marks and self._may_be_cleaned(partition_log):
+                self._retain(partition_log, marks[partition_log.name], now_ms)
+                examined = (
+                    self._examine(partition_log, marks[partition_log.name], now_ms)
+                    if len(partition_log.segments) > 1
+                    else None
+                )
                 if examined is not None:
                     found.append(examined)
         if waiting:
@@ -208,38 +214,40 @@ class LogCleaner:
 
     def _choose(self, found: list[LogToClean], now_ms: int) -> None:
         """Start cleaning the logs that are due, those with the largest share of dirty bytes first."""
-        self.max_dirty_ratio = max((log.cleanable_ratio for log in found), default=0.0)
-        self.max_compaction_delay_ms = max((log.compaction_delay_ms for log in found), default=0)
-        due = sorted((log for log in found if log.is_due), key=lambda log: log.cleanable_ratio, reverse=True)
+        self.max_dirty_ratio = max((one.cleanable_ratio for one in found), default=0.0)
+        self.max_compaction_delay_ms = max((one.compaction_delay_ms for one in found), default=0)
+        due = sorted((one for one in found if one.is_due), key=lambda one: one.cleanable_ratio, reverse=True)
         for filthiest in due[: max(self.config.threads - len(self._jobs), 0)]:
             self._start(filthiest)
         self._next_run_ms = now_ms + self.config.backoff_ms
 
-    def _may_be_cleaned(self, log: Log) -> bool:
+    def _may_be_cleaned(self, partition_log: Log) -> bool:
         return (
-            log.config.compacts
-            and log.failure is None
-            and log.name not in self._jobs
-            and log.name not in self.uncleanable
+            partition_log.config.compacts
+            and partition_log.failure is None
+            and partition_log.name not in self._jobs
+            and partition_log.name not in self.uncleanable
         )
 
-    def _retain(self, log: Log, high_watermark: int, now_ms: int) -> None:
+    def _retain(self, partition_log: Log, high_watermark: int, now_ms: int) -> None:
         """Apply retention here, because it must not run during a clean of the log."""
         try:
-            log.delete_old_segments(now_ms, high_watermark)
+            partition_log.delete_old_segments(now_ms, high_watermark)
         except LogError as error:
-            logger.error("retention failed log=%s error=%s", log.name, error)
+            log.error("retention failed log=%s error=%s", partition_log.name, error)
 
-    def _examine(self, log: Log, high_watermark: int, now_ms: int) -> LogToClean | None:
-        checkpoint = self._checkpoint_of(log)
+    def _examine(self, partition_log: Log, high_watermark: int, now_ms: int) -> LogToClean | None:
+        checkpoint = self._checkpoint_of(partition_log)
         try:
-            offsets = cleanable_offsets(log, checkpoint.get(log.name), high_watermark, now_ms)
+            offsets = cleanable_offsets(
+                partition_log, checkpoint.get(partition_log.name), high_watermark, now_ms
+            )
             if offsets.is_reset:
-                checkpoint.set(log.name, offsets.first_dirty_offset)
-                self._write_checkpoint(log)
-            found = examine(log, offsets, now_ms)
+                checkpoint.set(partition_log.name, offsets.first_dirty_offset)
+                self._write_checkpoint(partition_log)
+            found = examine(partition_log, offsets, now_ms)
         except (LogError, OSError, ValueError) as error:
-            self._give_up(log, error)
+            self._give_up(partition_log, error)
             return None
         return found if found.total_bytes else None
 
@@ -256,7 +264,7 @@ class LogCleaner:
 
     def _work(self, job: CleaningJob, cleaner: Cleaner) -> None:
         """Clean in a worker, then pass the outcome to the owner."""
-        log = job.found.log
+        partition_log = job.found.log
         outcome: CleanResult | Exception
         try:
             outcome = cleaner.clean(job.found, self._clock())
@@ -265,46 +273,46 @@ class LogCleaner:
         if not self._is_closed:
             self._run_on_owner(lambda: self._done(job, outcome))
         if isinstance(outcome, CleanResult):
-            _tell(log, job.found, outcome)
+            _tell(partition_log, job.found, outcome)
 
     def _done(self, job: CleaningJob, outcome: CleanResult | Exception) -> None:
-        log = job.found.log
-        del self._jobs[log.name]
+        partition_log = job.found.log
+        del self._jobs[partition_log.name]
         if self._is_closed:
             return
         if isinstance(outcome, CleanResult):
             self.last_stats.append(outcome.stats)
             if not job.is_aborted:
-                self._checkpoint_of(log).set(log.name, outcome.end_offset)
-                self._write_checkpoint(log)
+                self._checkpoint_of(partition_log).set(partition_log.name, outcome.end_offset)
+                self._write_checkpoint(partition_log)
             self._next_run_ms = 0
             self.tick(self._clock())  # another may be waiting
         elif isinstance(outcome, CleaningAborted) or job.is_aborted:
-            logger.info("clean aborted log=%s", log.name)
+            log.info("clean aborted log=%s", partition_log.name)
             self._next_run_ms = 0
         elif isinstance(outcome, OSError):
-            logger.error("clean failed, will be retried log=%s error=%s", log.name, outcome)
-            self._io_error(log, outcome)
+            log.error("clean failed, will be retried log=%s error=%s", partition_log.name, outcome)
+            self._io_error(partition_log, outcome)
         else:
-            self._give_up(log, outcome)
+            self._give_up(partition_log, outcome)
 
-    def _give_up(self, log: Log, error: Exception) -> None:
-        self.uncleanable.add(log.name)
+    def _give_up(self, partition_log: Log, error: Exception) -> None:
+        self.uncleanable.add(partition_log.name)
         is_unexpected = not isinstance(error, LogError | OSError)
-        logger.error(
+        log.error(
             "log cannot be compacted and grows until the cause is fixed and the node restarted "
             "log=%s error=%s",
-            log.name,
+            partition_log.name,
             error,
             exc_info=error if is_unexpected else None,
         )
 
-    def _checkpoint_of(self, log: Log) -> CleanerCheckpoint:
-        return self._checkpoints[log.directory.parent]
+    def _checkpoint_of(self, partition_log: Log) -> CleanerCheckpoint:
+        return self._checkpoints[partition_log.directory.parent]
 
-    def _write_checkpoint(self, log: Log) -> None:
-        checkpoint = self._checkpoint_of(log)
-        here = log.directory.parent
+    def _write_checkpoint(self, partition_log: Log) -> None:
+        checkpoint = self._checkpoint_of(partition_log)
+        here = partition_log.directory.parent
         checkpoint.keep_only(other.name for other in self._logs() if other.directory.parent == here)
         self._write_soon(checkpoint)
 
@@ -318,15 +326,15 @@ class LogCleaner:
 
 def _complain(done: Future[None]) -> None:
     if not done.cancelled() and (error := done.exception()):
-        logger.error("a task of the log cleaner failed error=%s", error, exc_info=error)
+        log.error("a task of the log cleaner failed error=%s", error, exc_info=error)
 
 
-def _tell(log: Log, found: LogToClean, result: CleanResult) -> None:
+def _tell(partition_log: Log, found: LogToClean, result: CleanResult) -> None:
     stats = result.stats
-    logger.info(
+    log.info(
         "log cleaned log=%s from=%d to=%d elapsed_s=%.1f bytes_read=%d records_read=%d "
         "bytes_written=%d records_written=%d key_map_percent=%.0f",
-        log.name,
+        partition_log.name,
         found.first_dirty_offset,
         result.end_offset,
         stats.elapsed_s,
@@ -337,4 +345,6 @@ def _tell(log: Log, found: LogToClean, result: CleanResult) -> None:
         100 * stats.buffer_utilization,
     )
     if stats.invalid_messages_read:
-        logger.warning("records without a key dropped log=%s count=%d", log.name, stats.invalid_messages_read)
+        log.warning(
+            "records without a key dropped log=%s count=%d", partition_log.name, stats.invalid_messages_read
+        )

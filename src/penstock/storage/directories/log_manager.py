@@ -12,16 +12,18 @@ import random
 import uuid
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from penstock.storage.compaction.config import CleanerConfig
 from penstock.storage.compaction.log_cleaner import LogCleaner, cleaner_threads
 from penstock.storage.config import LogConfig
 from penstock.storage.directories import meta_properties
+from penstock.storage.directories.background_work import BackgroundWork, threads
+from penstock.storage.directories.config import LogManagerConfig
 from penstock.storage.directories.log_directory import LogDirectory
 from penstock.storage.disk import checkpoints
 from penstock.storage.disk.files import REAL_FILES, FileSystem
@@ -34,9 +36,9 @@ from penstock.storage.names import (
     marked_directory_name,
     parse_directory_name,
 )
-from penstock.storage.partition.log import PRODUCER_ID_EXPIRATION_MS, Log, LogHooks
+from penstock.storage.partition.log import Log, LogHooks
 
-logger = logging.getLogger(__name__)  # in this module, `log` is a partition's log
+log = logging.getLogger(__name__)
 
 _REMOVAL_INTERVAL_MS: Final = 1_000
 _RECOVERED_INTERVAL_MS: Final = 100
@@ -44,25 +46,6 @@ _CLOSING_WORKERS: Final = 8
 _UNREGISTERED_MAX: Final = 8
 """Limit for remembered processes that were killed before they registered."""
 _RETAINED_LOGS_PER_TICK: Final = 200  # takes a few milliseconds if each log has an index entry to read
-
-
-class LogManagerConfig(NamedTuple):
-    """The broker configs that storage applies, under Kafka's names and with Kafka's defaults."""
-
-    num_recovery_threads_per_data_dir: int = 2
-    log_flush_offset_checkpoint_interval_ms: int = 60_000
-    log_flush_start_offset_checkpoint_interval_ms: int = 60_000
-    log_flush_scheduler_interval_ms: int = 2**63 - 1
-    log_retention_check_interval_ms: int = 300_000
-    replica_high_watermark_checkpoint_interval_ms: int = 5_000
-    producer_id_expiration_ms: int = PRODUCER_ID_EXPIRATION_MS
-    producer_id_expiration_check_interval_ms: int = 600_000
-    penstock_trust_page_cache: bool = True
-
-
-def threads(count: int) -> Executor:
-    """Make a pool of `count` threads, at least one."""
-    return ThreadPoolExecutor(max_workers=max(1, count), thread_name_prefix="log-manager")
 
 
 class LogManager:
@@ -111,7 +94,6 @@ class LogManager:
         """Logs that were recovered and are not flushed yet: see `_flush`."""
         self._recovered_noted_ms = 0
         self._due: dict[str, int] = {}
-        self._periodic: dict[str, Future[None]] = {}
         self._turns: deque[Callable[[], None]] = deque()
         self._hooks = LogHooks(
             wants_flush=self._flush_soon,
@@ -124,6 +106,7 @@ class LogManager:
         """Incarnations whose writes are all here: possibly earlier ones, and this process as the last."""
         self._workers = workers
         self._executor = workers(self.config.num_recovery_threads_per_data_dir)
+        self._background = BackgroundWork(self._executor)
         self._directories: list[LogDirectory] = []
         self._failed: list[LogDirectory] = []
         """Directories that failed while they were in service."""
@@ -162,7 +145,7 @@ class LogManager:
         except LogDirectoryOffline as error:
             if not others or path == self._metadata_directory:
                 raise
-            logger.error("the node continues without a log directory error=%s", error)
+            log.error("the node continues without a log directory error=%s", error)
             self.offline[path] = str(error)
 
     @property
@@ -234,11 +217,11 @@ class LogManager:
             if found.path == directory.parent:
                 found.distrust(reason)
 
-    def _io_failed(self, log: Log, error: OSError) -> None:
+    def _io_failed(self, partition_log: Log, error: OSError) -> None:
         """Handle a failed write or sync. May run in any thread. A write that was undone loses nothing."""
-        if log.failure is not None:
-            self._damaged(log.directory, log.failure)
-        self._io_error(log, error)
+        if partition_log.failure is not None:
+            self._damaged(partition_log.directory, partition_log.failure)
+        self._io_error(partition_log, error)
 
     # --- loading
 
@@ -265,7 +248,7 @@ class LogManager:
         for name, directory, opening in pending:
             problem = f"{directory.path / str(name)} cannot be opened"
             try:
-                log = opening.result()
+                partition_log = opening.result()
             except OSError as error:
                 if directory.path not in self.offline:
                     self._fail_in_load(directory, f"{problem}: {error}")
@@ -275,13 +258,13 @@ class LogManager:
             if directory.path in self.offline:
                 continue
             if name in self._logs:
-                if _are_of_different_topics(self._logs[name], log):
-                    self._rivals.append((log, directory))
+                if _are_of_different_topics(self._logs[name], partition_log):
+                    self._rivals.append((partition_log, directory))
                     continue
-                log, directory = self._only_one_of(self._logs[name], log, directory)
-            self._add(log, directory)
+                partition_log, directory = self._only_one_of(self._logs[name], partition_log, directory)
+            self._add(partition_log, directory)
         self._vouch_anew()
-        self._recovered = {log for log in self if log.unflushed_messages}
+        self._recovered = {partition_log for partition_log in self if partition_log.unflushed_messages}
 
     def _fail_in_load(self, directory: LogDirectory, reason: str) -> None:
         """Continue without the directory. Raises LogDirectoryError if the node cannot do without it."""
@@ -294,18 +277,20 @@ class LogManager:
         directory = next((found for found in self._directories if found.path == path), None)
         if directory is None:
             return []
-        logger.error("log directory is out of service with its logs directory=%s reason=%s", path, reason)
+        log.error("log directory is out of service with its logs directory=%s reason=%s", path, reason)
         self.offline[path] = reason
         directory.distrust(reason)
         self._failed.append(directory)
         self._directories = [found for found in self._directories if found is not directory]
         failed = [name for name, found in self._directory_of.items() if found is directory]
-        rivals = [log for log, found in self._rivals if found is directory]
-        for log in (*map(self._logs.pop, failed), *rivals):
-            log.fail(f"log directory {path} is out of service: {reason}")
+        rivals = [partition_log for partition_log, found in self._rivals if found is directory]
+        for partition_log in (*map(self._logs.pop, failed), *rivals):
+            partition_log.fail(f"log directory {path} is out of service: {reason}")
         for name in failed:
             del self._directory_of[name]
-        self._rivals = [(log, found) for log, found in self._rivals if found is not directory]
+        self._rivals = [
+            (partition_log, found) for partition_log, found in self._rivals if found is not directory
+        ]
         directory.release()
         return failed
 
@@ -319,11 +304,11 @@ class LogManager:
                 f"{one.name} is in two log directories, {one.directory} and {other.directory}; "
                 "move one of them away"
             )
-        log, empty = (other, one) if other.log_end_offset else (one, other)
+        partition_log, empty = (other, one) if other.log_end_offset else (one, other)
         renamed = marked_directory_name(one.name, DELETE_DIRECTORY_SUFFIX, self._uuid())
         empty.rename_for_deletion(empty.directory.with_name(renamed))
         self._delete_delays.append((self._clock(), empty.directory))
-        return log, directory if log is other else self._directory_of[one.name]
+        return partition_log, directory if partition_log is other else self._directory_of[one.name]
 
     def _log_in(self, path: Path) -> TopicPartition | None:
         """The partition whose log is in `path`, or None if the log is not to be opened.
@@ -338,7 +323,7 @@ class LogManager:
         if parsed.mark == DELETE_DIRECTORY_SUFFIX:
             self._delete_delays.append((self._clock(), path))
         elif parsed.mark:
-            logger.warning(
+            log.warning(
                 "directory skipped, because it is marked directory=%s mark=%s", path, parsed.mark.lstrip("-")
             )
         if parsed.mark or parsed.topic_partition.topic == CLUSTER_METADATA_TOPIC:
@@ -348,7 +333,7 @@ class LogManager:
     def _open(
         self, path: Path, name: TopicPartition, config: LogConfig, directory: LogDirectory, clean: bool
     ) -> Log:
-        log = Log.open(
+        partition_log = Log.open(
             path,
             name.topic,
             name.partition,
@@ -363,21 +348,23 @@ class LogManager:
             producer_id_expiration_ms=self.config.producer_id_expiration_ms,
         )
         if not clean:
-            self._check_end(log, directory)
-        return log
+            self._check_end(partition_log, directory)
+        return partition_log
 
-    def _check_end(self, log: Log, directory: LogDirectory) -> None:
+    def _check_end(self, partition_log: Log, directory: LogDirectory) -> None:
         """Report damage if the log ends below a checkpoint, as a kill loses nothing durable or committed."""
         for name in (checkpoints.RECOVERY_POINTS, checkpoints.HIGH_WATERMARKS):
-            offset = directory.checkpoint(name).get(log.name, 0)
-            if offset > log.log_end_offset:
+            offset = directory.checkpoint(name).get(partition_log.name, 0)
+            if offset > partition_log.log_end_offset:
+                end_offset = partition_log.log_end_offset
                 self._damaged(
-                    log.directory, f"{log.name} ends at offset {log.log_end_offset}, but {name} has {offset}"
+                    partition_log.directory,
+                    f"{partition_log.name} ends at offset {end_offset}, but {name} has {offset}",
                 )
 
-    def _add(self, log: Log, directory: LogDirectory) -> None:
-        self._logs[log.name] = log
-        self._directory_of[log.name] = directory
+    def _add(self, partition_log: Log, directory: LogDirectory) -> None:
+        self._logs[partition_log.name] = partition_log
+        self._directory_of[partition_log.name] = directory
 
     # --- the logs
 
@@ -414,8 +401,8 @@ class LogManager:
         of that name still exists, OSError.
         """
         name = TopicPartition(topic, partition)
-        log = self._logs.get(name)
-        if log is None:
+        partition_log = self._logs.get(name)
+        if partition_log is None:
             if self.offline and not is_new:
                 raise StorageFailed(f"{name} may be in {', '.join(map(str, self.offline))}, which is offline")
             if not self._directories:
@@ -426,15 +413,15 @@ class LogManager:
             directory.forget(name)
             path = directory.path / str(name)
             try:
-                log = self._open(path, name, config, directory, clean=True)
+                partition_log = self._open(path, name, config, directory, clean=True)
             except BaseException:
                 with suppress(OSError):
                     self._files.remove_tree(path)
                 raise
-            self._add(log, directory)
-        log.assign_topic_id(topic_id)
-        self._flush_soon(log)
-        return log
+            self._add(partition_log, directory)
+        partition_log.assign_topic_id(topic_id)
+        self._flush_soon(partition_log)
+        return partition_log
 
     def _emptiest_directory(self) -> LogDirectory:
         """The directory with the fewest logs that is not cordoned.
@@ -449,31 +436,37 @@ class LogManager:
 
     def update_config(self, topic: str, partition: int, config: LogConfig) -> None:
         """Apply the topic's new config to a log."""
-        log = self._logs.get(TopicPartition(topic, partition))
-        if log is not None:
-            log.update_config(config)
+        partition_log = self._logs.get(TopicPartition(topic, partition))
+        if partition_log is not None:
+            partition_log.update_config(config)
 
     def delete(self, topic: str, partition: int) -> None:
         """Take a log out of service and rename its directory. Raises OSError.
 
         The files are removed after `file.delete.delay.ms`.
         """
-        log = self._retire(TopicPartition(topic, partition), DELETE_DIRECTORY_SUFFIX)
-        if log is not None:
-            self._delete_delays.append((self._clock() + log.config.file_delete_delay_ms, log.directory))
-            logger.info("log deleted, its directory was renamed log=%s directory=%s", log.name, log.directory)
+        partition_log = self._retire(TopicPartition(topic, partition), DELETE_DIRECTORY_SUFFIX)
+        if partition_log is not None:
+            self._delete_delays.append(
+                (self._clock() + partition_log.config.file_delete_delay_ms, partition_log.directory)
+            )
+            log.info(
+                "log deleted, its directory was renamed log=%s directory=%s",
+                partition_log.name,
+                partition_log.directory,
+            )
 
     def set_aside(self, topic: str, partition: int) -> None:
         """Take a log that is unknown to the cluster out of service, and keep its files under another name.
 
         Raises OSError.
         """
-        log = self._retire(TopicPartition(topic, partition), STRAY_DIRECTORY_SUFFIX)
-        if log is not None:
-            logger.warning(
+        partition_log = self._retire(TopicPartition(topic, partition), STRAY_DIRECTORY_SUFFIX)
+        if partition_log is not None:
+            log.warning(
                 "log belongs to no topic of this cluster, its files are kept log=%s directory=%s",
-                log.name,
-                log.directory,
+                partition_log.name,
+                partition_log.directory,
             )
 
     def settle_rivals(self, topic_id_of: Callable[[str], bytes | None]) -> None:
@@ -482,46 +475,46 @@ class LogManager:
         Such a log comes back on a disk that was missing while its topic was deleted and created again. The
         log of the topic that has the name now is served; the others are set aside.
         """
-        for log, directory in self._rivals:
-            one = self._logs.get(log.name)
-            if one is not None and one.topic_id == topic_id_of(log.name.topic):
-                self._set_aside_rival(log, directory)
+        for partition_log, directory in self._rivals:
+            one = self._logs.get(partition_log.name)
+            if one is not None and one.topic_id == topic_id_of(partition_log.name.topic):
+                self._set_aside_rival(partition_log, directory)
             else:
-                self.set_aside(*log.name)
-                self._add(log, directory)
-                if log.unflushed_messages:
-                    self._recovered.add(log)
+                self.set_aside(*partition_log.name)
+                self._add(partition_log, directory)
+                if partition_log.unflushed_messages:
+                    self._recovered.add(partition_log)
         self._rivals.clear()
 
-    def _set_aside_rival(self, log: Log, directory: LogDirectory) -> None:
-        self._rename_retired(log, directory, STRAY_DIRECTORY_SUFFIX)
-        logger.warning(
+    def _set_aside_rival(self, partition_log: Log, directory: LogDirectory) -> None:
+        self._rename_retired(partition_log, directory, STRAY_DIRECTORY_SUFFIX)
+        log.warning(
             "log belongs to an earlier topic of its name, its files are kept log=%s directory=%s",
-            log.name,
-            log.directory,
+            partition_log.name,
+            partition_log.directory,
         )
 
     def _retire(self, name: TopicPartition, mark: str) -> Log | None:
         """Stop serving a log and rename its directory. Raises OSError."""
-        log = self._logs.pop(name, None)
-        if log is None:
+        partition_log = self._logs.pop(name, None)
+        if partition_log is None:
             return None
-        self._rename_retired(log, self._directory_of.pop(name), mark)
-        return log
+        self._rename_retired(partition_log, self._directory_of.pop(name), mark)
+        return partition_log
 
-    def _rename_retired(self, log: Log, directory: LogDirectory, mark: str) -> None:
-        self._recovered.discard(log)
-        renamed = directory.path / marked_directory_name(log.name, mark, self._uuid())
+    def _rename_retired(self, partition_log: Log, directory: LogDirectory, mark: str) -> None:
+        self._recovered.discard(partition_log)
+        renamed = directory.path / marked_directory_name(partition_log.name, mark, self._uuid())
         directory.has_unsynced_renames = True
-        log.rename_for_deletion(renamed)
-        self.cleaner.deleted(log, directory.path)
+        partition_log.rename_for_deletion(renamed)
+        self.cleaner.deleted(partition_log, directory.path)
 
     def _uuid(self) -> uuid.UUID | None:
         return uuid.UUID(int=self._rng.getrandbits(128), version=4) if self._rng is not None else None
 
-    def _truncated(self, log: Log, offset: int) -> None:
-        self.cleaner.truncated(log, offset)
-        self._directory_of[log.name].lower_recovery_point(log.name, offset)
+    def _truncated(self, partition_log: Log, offset: int) -> None:
+        self.cleaner.truncated(partition_log, offset)
+        self._directory_of[partition_log.name].lower_recovery_point(partition_log.name, offset)
 
     # --- work at intervals
 
@@ -540,22 +533,25 @@ class LogManager:
             self._awaiting_retention = deque(self)
         self._retain_some(now_ms)
         if self._is_due("producers", now_ms, config.producer_id_expiration_check_interval_ms):
-            for log in self:
-                log.producer_id_expiration_ms = config.producer_id_expiration_ms
-                log.remove_expired_producers(now_ms)
+            for partition_log in self:
+                partition_log.producer_id_expiration_ms = config.producer_id_expiration_ms
+                partition_log.remove_expired_producers(now_ms)
         if self._is_due("flush", now_ms, min(config.log_flush_scheduler_interval_ms, _REMOVAL_INTERVAL_MS)):
-            for log in self:
-                if log.unflushed_messages and now_ms - log.last_flush_ms >= log.config.flush_ms:
-                    self._flush_soon(log)
+            for partition_log in self:
+                if (
+                    partition_log.unflushed_messages
+                    and now_ms - partition_log.last_flush_ms >= partition_log.config.flush_ms
+                ):
+                    self._flush_soon(partition_log)
         if self._is_due("recovery points", now_ms, config.log_flush_offset_checkpoint_interval_ms):
-            self._in_background_once("recovery points", self.checkpoint_recovery_points)
+            self._background.run_once("recovery points", self.checkpoint_recovery_points)
         if self._is_due("start offsets", now_ms, config.log_flush_start_offset_checkpoint_interval_ms):
-            self._in_background_once("start offsets", self.checkpoint_log_start_offsets)
+            self._background.run_once("start offsets", self.checkpoint_log_start_offsets)
         if self._is_due("high watermarks", now_ms, config.replica_high_watermark_checkpoint_interval_ms):
             marks = dict(self.high_watermarks())
-            self._in_background_once("high watermarks", lambda: self.checkpoint_high_watermarks(marks))
+            self._background.run_once("high watermarks", lambda: self.checkpoint_high_watermarks(marks))
         if self._is_due("removal", now_ms, _REMOVAL_INTERVAL_MS):
-            self._in_background_once("removal", lambda: self.remove_deleted_files(now_ms))
+            self._background.run_once("removal", lambda: self.remove_deleted_files(now_ms))
 
     def _is_due(self, task: str, now_ms: int, interval_ms: int) -> bool:
         """Whether `interval_ms` have passed since the task was last due, or since the first call for it."""
@@ -569,52 +565,36 @@ class LogManager:
         """Apply retention to the next logs in the queue."""
         marks = self.high_watermarks() if self._awaiting_retention else {}
         for _ in range(min(len(self._awaiting_retention), _RETAINED_LOGS_PER_TICK)):
-            log = self._awaiting_retention.popleft()
-            if log.config.compacts or self.cleaner.is_cleaning(log):
+            partition_log = self._awaiting_retention.popleft()
+            if partition_log.config.compacts or self.cleaner.is_cleaning(partition_log):
                 continue  # the cleaner applies retention itself, when it is not cleaning the log
             try:
-                log.delete_old_segments(now_ms, marks.get(log.name))
+                partition_log.delete_old_segments(now_ms, marks.get(partition_log.name))
             except LogError as error:
-                logger.error("retention failed log=%s error=%s", log.name, error)
+                log.error("retention failed log=%s error=%s", partition_log.name, error)
 
-    def _flush_soon(self, log: Log) -> None:
-        """Flush `log` in a worker, unless a flush is already queued."""
-        if log not in self._flushing:
-            self._flushing.add(log)
-            self._in_background(lambda: self._flush(log))
+    def _flush_soon(self, partition_log: Log) -> None:
+        """Flush a log in a worker, unless a flush is already queued."""
+        if partition_log not in self._flushing:
+            self._flushing.add(partition_log)
+            self._background.run(lambda: self._flush(partition_log))
 
-    def _flush(self, log: Log) -> None:
-        """Flush `log`; if it was recovered, checkpoint recovery points soon, as another kill may follow."""
-        self._flushing.discard(log)
-        log.flush()
-        if log in self._recovered:
-            self._recovered.discard(log)
+    def _flush(self, partition_log: Log) -> None:
+        """Flush a log; if it was recovered, checkpoint recovery points soon, as another kill may follow."""
+        self._flushing.discard(partition_log)
+        partition_log.flush()
+        if partition_log in self._recovered:
+            self._recovered.discard(partition_log)
             now_ms = self._clock()
             if not self._recovered or now_ms >= self._recovered_noted_ms + _RECOVERED_INTERVAL_MS:
                 self._recovered_noted_ms = now_ms
                 self.checkpoint_recovery_points()
 
-    def _in_background_once(self, task: str, work: Callable[[], None]) -> None:
-        """Run work in the background unless its last run is unfinished, because a disk may be slow."""
-        running = self._periodic.get(task)
-        if running is None or running.done():
-            self._periodic[task] = self._in_background(work)
-
-    def _in_background(self, work: Callable[[], None]) -> Future[None]:
-        future = self._executor.submit(work)
-        future.add_done_callback(self._background_done)
-        return future
-
-    def _background_done(self, future: Future[None]) -> None:
-        if not future.cancelled() and (error := future.exception()):
-            is_bug = not isinstance(error, OSError | LogError)
-            logger.error("storage work failed error=%s", error, exc_info=error if is_bug else None)
-
     # --- blocking work
 
     def checkpoint_recovery_points(self) -> None:
         """Write the checkpoint of the logs' recovery points. Blocks. Raises OSError."""
-        self._checkpoint(checkpoints.RECOVERY_POINTS, lambda log: log.recovery_point)
+        self._checkpoint(checkpoints.RECOVERY_POINTS, lambda partition_log: partition_log.recovery_point)
 
     def checkpoint_log_start_offsets(self) -> None:
         """Write the checkpoint of the log start offsets. Blocks. Raises OSError.
@@ -622,11 +602,13 @@ class LogManager:
         Kafka leaves out logs that start with a segment. They are included here, because a power failure may
         undo the removal of segments.
         """
-        self._checkpoint(checkpoints.LOG_START_OFFSETS, lambda log: log.log_start_offset or None)
+        self._checkpoint(
+            checkpoints.LOG_START_OFFSETS, lambda partition_log: partition_log.log_start_offset or None
+        )
 
     def checkpoint_high_watermarks(self, marks: Mapping[TopicPartition, int]) -> None:
         """Write the checkpoint of high watermarks. Blocks. Raises OSError."""
-        self._checkpoint(checkpoints.HIGH_WATERMARKS, lambda log: marks.get(log.name))
+        self._checkpoint(checkpoints.HIGH_WATERMARKS, lambda partition_log: marks.get(partition_log.name))
 
     def _checkpoint(self, name: str, offset_of: Callable[[Log], int | None]) -> None:
         for directory in self._directories:
@@ -640,19 +622,22 @@ class LogManager:
         self, directory: LogDirectory, offset_of: Callable[[Log], int | None]
     ) -> dict[TopicPartition, int]:
         offsets = {}
-        for log in self:
-            if self._directory_of.get(log.name) is directory and (offset := offset_of(log)) is not None:
-                offsets[log.name] = offset
+        for partition_log in self:
+            if (
+                self._directory_of.get(partition_log.name) is directory
+                and (offset := offset_of(partition_log)) is not None
+            ):
+                offsets[partition_log.name] = offset
         return offsets
 
     def remove_deleted_files(self, now_ms: int) -> None:
         """Remove the files of deleted segments and topics whose delay has passed. Blocks. Raises OSError."""
-        for log in self:
-            log.remove_deleted_files(now_ms)
+        for partition_log in self:
+            partition_log.remove_deleted_files(now_ms)
         for entry in [entry for entry in self._delete_delays if entry[0] <= now_ms]:
             self._delete_delays.remove(entry)
             self._files.remove_tree(entry[1])
-            logger.info("directory of a deleted log removed directory=%s", entry[1])
+            log.info("directory of a deleted log removed directory=%s", entry[1])
 
     def close(self, broker_epoch: int = -1) -> None:
         """Stop cleanly: flush and close all logs, write the checkpoints and the marker. Blocks.
@@ -662,7 +647,11 @@ class LogManager:
         self.cleaner.close()
         self._executor.shutdown(wait=True, cancel_futures=True)  # closing does all work that is still queued
         try:
-            failed = set(self._close_logs([*self._logs.values(), *(log for log, _ in self._rivals)]))
+            failed = set(
+                self._close_logs(
+                    [*self._logs.values(), *(partition_log for partition_log, _ in self._rivals)]
+                )
+            )
             marks = dict(self.high_watermarks())
             self.checkpoint_recovery_points()
             self.checkpoint_log_start_offsets()
@@ -671,22 +660,24 @@ class LogManager:
                 if directory.path not in failed:
                     directory.write_clean_shutdown_marker(broker_epoch)
         except OSError as error:
-            logger.error("the shutdown is not clean, so logs will be recovered error=%s", error)
+            log.error("the shutdown is not clean, so logs will be recovered error=%s", error)
         finally:
             self._release()
 
     def _close_logs(self, logs: Iterable[Log]) -> Iterator[Path]:
         """Close `logs` in parallel. Yields the directory of each log that could not be closed."""
         with self._workers(_CLOSING_WORKERS) as executor:
-            for log, closing in [(log, executor.submit(log.close)) for log in logs]:
+            for partition_log, closing in [
+                (partition_log, executor.submit(partition_log.close)) for partition_log in logs
+            ]:
                 try:
                     closing.result()
-                    clean = log.closed
+                    clean = partition_log.closed
                 except LogError as error:
-                    logger.error("cannot close a log log=%s error=%s", log.name, error)
+                    log.error("cannot close a log log=%s error=%s", partition_log.name, error)
                     clean = False
                 if not clean:
-                    yield log.directory.parent
+                    yield partition_log.directory.parent
 
     def _release(self) -> None:
         for directory in self._directories:
