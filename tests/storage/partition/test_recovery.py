@@ -245,6 +245,20 @@ def test_base_offsets_that_go_back_are_corruption(bench: LogBench) -> None:
     assert read_all(bench.open()) == [(0, b"a"), (1, b"b")]
 
 
+def test_an_end_below_the_last_segment_is_damage_even_after_a_clean_stop(bench: LogBench) -> None:
+    bench.config = LogConfig(segment_bytes=300)
+    content = grown(bench, batches=9)
+    bases = [int(path.stem) for path in sorted(bench.directory.glob("*.log"))]
+    data = bytearray(bench.file(bases[-1], ".log").read_bytes())
+    last = len(data) - len(values_batch([b"8", b"x" * 60]))
+    data[last : last + 8] = struct.pack(">q", 0)
+    bench.file(bases[-1], ".log").write_bytes(data)
+    log = bench.open(clean=True)
+    assert log.log_end_offset >= bases[-1]
+    assert read_all(log) == content[: log.log_end_offset]
+    assert append_values(log, b"next").first_offset == log.log_end_offset - 1
+
+
 @pytest.mark.parametrize("clean", [True, False])
 def test_a_log_that_ends_below_its_start_begins_anew_without_producers(bench: LogBench, clean: bool) -> None:
     """A power cut lost the records but not the start offset, so the state of producers is unknown."""

@@ -105,6 +105,10 @@ class Cleaner:
         )
         offsets = self._map_keys(found)
         end_offset = offsets.latest_offset + 1
+        assert found.first_dirty_offset <= end_offset, "a clean never moves the clean part back"
+        assert end_offset <= max(found.first_dirty_offset, found.first_uncleanable_offset), (
+            "records that must not be cleaned yet were mapped"
+        )
         self._stats.buffer_utilization = len(offsets) / max(self._slots, 1)
         cleaning = self._begin(found, offsets, now_ms)
         for group in group_by_size(

@@ -220,6 +220,7 @@ class Log:
             segment.append(records, headers, first_offset)
         except OSError as error:
             raise self._append_failed(segment, error) from error
+        assert next_offset > first_offset == self.log_end_offset, "an append begins at the log end offset"
         self._reader.tail = (next_offset, segment, segment.size)
         self.log_end_offset = next_offset
         if leader_epoch != self.leader_epochs.latest and leader_epoch >= 0:
@@ -342,6 +343,8 @@ class Log:
         old = self.segments.active
         if old.base_offset == base_offset:
             return old
+        # a follower's segment may begin above the old end, where the leader has compacted its log
+        assert base_offset >= self.log_end_offset, f"{self} would overlap a segment from {base_offset} on"
         try:
             old.finish()
             self.producer_state.end_offset = base_offset
@@ -448,6 +451,11 @@ class Log:
             self._clock(),
             self.producer_id_expiration_ms,
         )
+        assert segments.active.base_offset <= offset, f"{segments.active} begins beyond the end, {offset}"
+        assert self.recovery_point <= offset, "records would count as durable that do not exist"
+        epochs = self.leader_epochs.entries
+        assert not epochs or epochs[-1].start_offset < offset, f"{epochs[-1]} begins beyond {offset}"
+        assert all(first < offset for first in self.producer_state.open_offsets), "a lost transaction is open"
 
     def delete_records_before(self, offset: int) -> int:
         """Raise the log start offset to `offset` (DeleteRecords). Returns the log start offset.
@@ -492,6 +500,8 @@ class Log:
         if len(deletable) == len(self.segments):
             self._roll(self.log_end_offset)
         remaining = self.segments.without(deletable)
+        assert len(remaining) == len(self.segments) - len(deletable) > 0
+        assert high_watermark is None or remaining.first.base_offset <= high_watermark, "uncommitted records"
         self._start_at(max(self.log_start_offset, remaining.first.base_offset))
         self._reader.segments = remaining
         try:
@@ -509,12 +519,16 @@ class Log:
             raise CleaningAborted(
                 f"{self.name}: the segments that segment {cleaned.base_offset} replaces are gone"
             )
+        segments = self.segments
+        assert segments.active not in replaced, "appends go to this segment"
+        following = segments.from_offset(replaced[-1].base_offset)[1]
+        assert cleaned.base_offset <= cleaned.marks.largest_timestamp_offset < following.base_offset
         try:
             self._drop(replaced, snapshots_of=replaced[1:])  # the new segment keeps the first base offset
             cleaned.put_in_place()
         except OSError as error:
             raise self._fail("putting a compacted segment in place failed", error) from error
-        self._reader.segments = self.segments.with_replaced(replaced, cleaned.to_segment(self._rng))
+        self._reader.segments = segments.with_replaced(replaced, cleaned.to_segment(self._rng))
         self._hooks.wants_flush(self)
 
     def _drop(self, segments: Sequence[Segment], snapshots_of: Sequence[Segment] | None = None) -> None:

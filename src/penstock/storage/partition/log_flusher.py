@@ -81,6 +81,7 @@ class LogFlusher:
         CheckpointNotWritten the log may continue; after any other OSError the state of the disk is unknown.
         """
         end_offset = log.log_end_offset
+        assert self.recovery_point <= end_offset, "the recovery point is beyond the log"
         segments = log.segments
         # Start one offset lower: a segment that was active at the last flush may have indexes to sync.
         for segment in segments.from_offset(self.recovery_point - 1):

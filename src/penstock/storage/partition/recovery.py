@@ -15,6 +15,7 @@ import os
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -80,6 +81,8 @@ class LogLoader:
         if unsound is None and segments:
             try:
                 end_offset = segments[-1].read_next_offset()
+                if end_offset < segments[-1].base_offset:  # the checksum does not cover the offsets
+                    raise CorruptBatch(f"the last segment ends at offset {end_offset}, below its base offset")
             except CorruptBatch as error:
                 log.error("log damaged despite a clean stop, recovering it log=%s error=%s", self.name, error)
                 unsound = segments[-1].base_offset
@@ -113,6 +116,10 @@ class LogLoader:
         self.producer_state.snapshots.remove_stray(loaded.base_offsets)
         for segment in loaded:
             segment.release_file()
+        assert all(one < other for one, other in pairwise(loaded.base_offsets)), loaded.base_offsets
+        assert loaded.first.base_offset <= self.log_start_offset <= end_offset
+        assert loaded.active.base_offset <= end_offset
+        assert self.producer_state.end_offset == end_offset, "producers must be known up to the end"
         return loaded, end_offset
 
     # --- finding the segments

@@ -86,6 +86,7 @@ class ProducerState:
                     self._end_verification(header)
             offset += header.last_offset_delta + 1
             position += header.size_bytes
+        assert position == len(records), "the headers do not describe all of the records"
         return staged
 
     def _pending(self, staged: dict[int, StagedAppend], header: BatchHeader, origin: Origin) -> StagedAppend:
@@ -223,6 +224,7 @@ class ProducerState:
 
     def on_high_watermark(self, high_watermark: int) -> None:
         """Drop the transactions whose markers are now replicated."""
+        assert high_watermark <= self.end_offset, f"{high_watermark} is above the log end {self.end_offset}"
         if self._unreplicated:
             self._unreplicated = {
                 first: last for first, last in self._unreplicated.items() if last >= high_watermark

@@ -42,6 +42,7 @@ class ProducerSnapshots:
     def write(self, offset: int, entries: Iterable[SnapshotEntry]) -> None:
         """Write the state at `offset`, unless a snapshot at least as new exists; `sync` makes it durable."""
         latest = self._offsets[-1] if self._offsets else _NONE
+        assert offset >= latest, f"a snapshot at {latest} lies beyond the end of the log, {offset}"
         if offset <= max(latest, 0):
             return
         path = self._path(offset)

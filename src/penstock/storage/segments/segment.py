@@ -165,6 +165,7 @@ class Segment:
             self._note(header, offset, position)
             offset += header.last_offset_delta + 1
             position += header.batch_length + LOG_OVERHEAD
+        assert position == self.size + len(records), "the headers do not describe the bytes that were written"
         self.size = position
         if position >= self._write_back_at:
             self._write_back_soon()
@@ -430,6 +431,9 @@ class Segment:
             self.truncate_at(position)
         if self.size == 0:
             self.created_ms = now_ms
+        for index in (self.offset_index, self.time_index):
+            last = index.last()
+            assert index.entries == 0 or last.offset < offset, f"{index.path} leads beyond {offset}: {last}"
         self._max_timestamp = self._scan_max_timestamp()
         return dropped
 

@@ -47,14 +47,16 @@ class Segments:
         return tuple(segment for segment in self.from_offset(start) if segment.base_offset < end)
 
     def with_roll(self, segment: Segment) -> Segments:
+        assert segment.base_offset > self.active.base_offset, f"{segment} does not follow {self.active}"
         return Segments((*self._items, segment))
 
     def with_replaced(self, replaced: Sequence[Segment], segment: Segment) -> Segments:
         """The list with `segment` in place of those it was made from, which are adjacent."""
-        gone = set(replaced)
         at = self._items.index(replaced[0])
-        rest = (other for other in self._items[at:] if other not in gone)
-        return Segments((*self._items[:at], segment, *rest))
+        end = at + len(replaced)
+        assert segment.base_offset == replaced[0].base_offset, f"{segment} replaces {replaced[0]}"
+        assert self._items[at:end] == tuple(replaced), f"{replaced} are not adjacent, so others would be lost"
+        return Segments((*self._items[:at], segment, *self._items[end:]))
 
     def without(self, removed: Iterable[Segment]) -> Segments:
         gone = set(removed)

@@ -100,6 +100,7 @@ class EntryFile:
         fd = self._files.open(self.path, os.O_WRONLY | os.O_CREAT, 0o644)
         try:
             if tail:
+                assert tail == sorted(tail), f"{self.path} would not be sorted, so lookups would go wrong"
                 data = b"".join([self._entry.pack(*entry) for entry in tail])
                 self._files.write_all(fd, data, written * self._entry.size)
                 self._state = (written + len(tail), [])
