@@ -23,7 +23,7 @@ from penstock.arrow.batches import record_batches
 from penstock.arrow.column_encoder import ColumnEncoder
 from penstock.arrow.formats import make_format
 from penstock.arrow.layout import Layout
-from penstock.client.fetcher import PartitionRange
+from penstock.client.reading.fetcher import PartitionRange
 from penstock.protocol.records import Record, encode_batch
 from spark_side_by_side.orders import SCHEMAS, TYPE, encoder, orders
 

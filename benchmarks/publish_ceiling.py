@@ -16,10 +16,10 @@ from itertools import chain
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from penstock.client.cluster import Cluster as Client
 from penstock.client.config import ClientConfig
-from penstock.client.metadata import TopicPartition
-from penstock.client.producer import ProducerConfig
+from penstock.client.connections.cluster import Cluster as Client
+from penstock.client.connections.metadata import TopicPartition
+from penstock.client.producing.producer import ProducerConfig
 from penstock.protocol.records import Record, encode_batch
 from penstock.spark.sink.encoding import EncodedBatch
 from penstock.spark.sink.locations import Location

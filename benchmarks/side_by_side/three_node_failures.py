@@ -11,9 +11,9 @@ from itertools import pairwise
 
 from confluent_kafka import KafkaError, Message, Producer
 
-from penstock.client.brokers import describe_cluster
-from penstock.client.producer import Producer as PlainProducer
-from penstock.client.producer import ProducerConfig
+from penstock.client.admin.brokers import describe_cluster
+from penstock.client.producing.producer import Producer as PlainProducer
+from penstock.client.producing.producer import ProducerConfig
 from penstock.protocol.records import Record, encode_batch
 from side_by_side.session import RunFailed
 from side_by_side.three_node_rows import Bench, Figures, Row

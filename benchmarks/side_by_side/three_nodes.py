@@ -10,10 +10,10 @@ from pathlib import Path
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from penstock.bench.process import process_cost
-from penstock.client.brokers import describe_cluster
-from penstock.client.cluster import Cluster as Client
+from penstock.client.admin.brokers import describe_cluster
+from penstock.client.admin.quorum import describe_quorum
 from penstock.client.config import ClientConfig
-from penstock.client.quorum import describe_quorum
+from penstock.client.connections.cluster import Cluster as Client
 from penstock.protocol.api_keys import TARGET_RELEASE
 from side_by_side.brokers import Broker, BrokerError, Kafka, Penstock, Place, free_port
 from side_by_side.cores import Cores

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql.types import BinaryType, StructType, TimestampType
 
-from penstock.client.cluster import Cluster
 from penstock.client.config import ClientConfig
-from penstock.client.producer import Producer, ProducerConfig
+from penstock.client.connections.cluster import Cluster
+from penstock.client.producing.producer import Producer, ProducerConfig
 from penstock.spark.sink.columns import find_columns
 from penstock.spark.sink.encoding import RowEncoder, TopicLimits
 from penstock.spark.sink.options import BatchConfig

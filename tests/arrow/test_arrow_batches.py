@@ -11,7 +11,7 @@ from penstock.arrow import batches as arrow_batches
 from penstock.arrow.batches import UndecodableRecord, record_batches
 from penstock.arrow.formats import make_format
 from penstock.arrow.layout import Layout
-from penstock.client.fetcher import PartitionRange
+from penstock.client.reading.fetcher import PartitionRange
 from penstock.client.settings import ConfigError
 from penstock.protocol.compression import Codec
 from penstock.protocol.records import Record, decode_batches, encode_batch

@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from penstock.client.config import ClientConfig, parse_servers
-from penstock.client.connection import Connection
+from penstock.client.connections.connection import Connection
 from penstock.protocol.codec import Message
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import ProduceRequest, ProduceResponse

@@ -8,13 +8,13 @@ from dataclasses import replace
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from penstock.client.cluster import Cluster
 from penstock.client.config import ClientConfig
+from penstock.client.connections.cluster import Cluster
+from penstock.client.connections.metadata import TopicPartition
 from penstock.client.errors import DeliveryFailed, OffsetOutOfRange, RecordTooLarge, UnknownPartition
-from penstock.client.fetcher import FetchConfig, Fetcher, PartitionRange
-from penstock.client.metadata import TopicPartition
-from penstock.client.offsets import EARLIEST, LATEST, NO_OFFSET, list_offsets
-from penstock.client.producer import Producer, ProducerConfig
+from penstock.client.producing.producer import Producer, ProducerConfig
+from penstock.client.reading.fetcher import FetchConfig, Fetcher, PartitionRange
+from penstock.client.reading.offsets import EARLIEST, LATEST, NO_OFFSET, list_offsets
 from penstock.protocol.compression import Codec
 from penstock.protocol.records import Record, decode_batches, encode_batch
 from penstock.testing import Cluster as Node

@@ -3,8 +3,8 @@
 import pytest
 
 from penstock.client.config import ClientConfig, ServerAddress, parse_servers
-from penstock.client.fetcher import FetchConfig
-from penstock.client.producer import ProducerConfig
+from penstock.client.producing.producer import ProducerConfig
+from penstock.client.reading.fetcher import FetchConfig
 from penstock.client.settings import ConfigError, from_properties, property_names
 
 

@@ -12,9 +12,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from penstock.client.cluster import Cluster as Client
+from penstock.client.admin.quorum import describe_quorum
 from penstock.client.config import ClientConfig
-from penstock.client.quorum import describe_quorum
+from penstock.client.connections.cluster import Cluster as Client
 from penstock.operations.health import health
 from penstock_node import PenstockNode
 from several_nodes import SeveralNodes

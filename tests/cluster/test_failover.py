@@ -18,9 +18,9 @@ from confluent_kafka import KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from kafka_node import free_port
-from penstock.client.cluster import Cluster as Client
+from penstock.client.admin.quorum import describe_quorum
 from penstock.client.config import ClientConfig
-from penstock.client.quorum import describe_quorum
+from penstock.client.connections.cluster import Cluster as Client
 from several_nodes import SeveralNodes, penstock_nodes
 
 TUNED = {

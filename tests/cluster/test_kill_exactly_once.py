@@ -44,11 +44,11 @@ from spark_cluster import SparkCluster
 
 from kafka_node import KafkaNode
 from long_run import repetitions
-from penstock.client.cluster import Cluster as Client
 from penstock.client.config import ClientConfig
-from penstock.client.groups import ConsumerGroup
-from penstock.client.metadata import TopicPartition
-from penstock.client.offsets import LATEST, IsolationLevel, list_offsets
+from penstock.client.connections.cluster import Cluster as Client
+from penstock.client.connections.metadata import TopicPartition
+from penstock.client.groups.consumer_group import ConsumerGroup
+from penstock.client.reading.offsets import LATEST, IsolationLevel, list_offsets
 from penstock.protocol.api_keys import ApiKey
 from penstock.spark.sink.publisher import Outcome
 from penstock.testing import Cluster

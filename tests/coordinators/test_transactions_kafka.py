@@ -13,7 +13,7 @@ import pytest
 
 from kafka_node import KafkaNode
 from penstock.client.config import ClientConfig, parse_servers
-from penstock.client.connection import Connection
+from penstock.client.connections.connection import Connection
 from penstock.coordinators.records import Records
 from penstock.coordinators.transaction.config import TransactionCoordinatorConfig
 from penstock.coordinators.transaction.coordinator import TransactionCoordinator

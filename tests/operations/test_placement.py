@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.client.metadata import TopicPartition
+from penstock.client.connections.metadata import TopicPartition
 from penstock.operations.placement import CannotPlace, moves, spread, with_factor
 
 Assignment = dict[TopicPartition, tuple[int, ...]]

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from penstock.client.configs import ConfigResource, ResourceType
-from penstock.client.metadata import TopicPartition
-from penstock.client.replicas import PartitionReplicas
+from penstock.client.admin.configs import ConfigResource, ResourceType
+from penstock.client.admin.replicas import PartitionReplicas
+from penstock.client.connections.metadata import TopicPartition
 from penstock.operations.health import BrokerLoad, broker_loads
 from penstock.operations.plan_file import BadPlan, read_plan, write_plan
 from penstock.operations.throttle import throttle_changes

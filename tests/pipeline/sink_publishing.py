@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as ConfluentPartition
 
-from penstock.client.cluster import Cluster
 from penstock.client.config import ClientConfig
-from penstock.client.metadata import TopicPartition
-from penstock.client.offsets import LATEST, IsolationLevel, list_offsets
-from penstock.client.producer import ProducerConfig
+from penstock.client.connections.cluster import Cluster
+from penstock.client.connections.metadata import TopicPartition
+from penstock.client.producing.producer import ProducerConfig
+from penstock.client.reading.offsets import LATEST, IsolationLevel, list_offsets
 from penstock.protocol.records import Record, encode_batch
 from penstock.spark.sink.encoding import EncodedBatch
 from penstock.spark.sink.publisher import Content, Outcome, Publication, Publisher

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.arrow.layout import HEADERS
-from penstock.client.metadata import TopicPartition
+from penstock.client.connections.metadata import TopicPartition
 from penstock.protocol.murmur2 import partition_for_key
 from penstock.spark.sink.options import parse_sink
 from penstock.spark.source.options import parse_streaming

@@ -10,9 +10,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from penstock.client.connections.metadata import TopicPartition
 from penstock.client.errors import ClientError, ServerUnreachable
-from penstock.client.fetcher import PartitionRange
-from penstock.client.metadata import TopicPartition
+from penstock.client.reading.fetcher import PartitionRange
 from penstock.spark.hosting.counting import OutputsSeen, StagedByMembers, WrittenFile
 from penstock.spark.hosting.failures import MemberFailed, blaming, read_failure
 from penstock.spark.hosting.groups import PASSING, member_group, number_of, partition_of

@@ -36,11 +36,11 @@ from sink_publishing import (
 
 from kafka_node import KafkaNode
 from penstock.client.config import ClientConfig
+from penstock.client.connections.metadata import TopicPartition
 from penstock.client.errors import ClientError, ServerError, TransactionLost, UnknownPartition
-from penstock.client.groups import CommittedOffset, ConsumerGroup
-from penstock.client.metadata import TopicPartition
-from penstock.client.producer import ProducerConfig
-from penstock.client.transactor import Transactor
+from penstock.client.groups.consumer_group import CommittedOffset, ConsumerGroup
+from penstock.client.producing.producer import ProducerConfig
+from penstock.client.producing.transactor import Transactor
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import UpdateFeaturesRequest, UpdateFeaturesResponse

@@ -9,13 +9,13 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from pyspark.sql.types import StringType, StructField, StructType
 
-from penstock.client.cluster import Cluster
 from penstock.client.config import ClientConfig
+from penstock.client.connections.cluster import Cluster
+from penstock.client.connections.metadata import TopicPartition as Partition
 from penstock.client.errors import ClientError
-from penstock.client.groups import ConsumerGroup
-from penstock.client.metadata import TopicPartition as Partition
+from penstock.client.groups.consumer_group import ConsumerGroup
+from penstock.client.producing.transactor import Transactor
 from penstock.client.settings import ConfigError
-from penstock.client.transactor import Transactor
 from penstock.protocol.records import Record, encode_batch
 from penstock.spark.sink.checkpoint import CheckpointError
 from penstock.spark.sink.encoding import EncodedBatch

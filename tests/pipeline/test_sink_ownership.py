@@ -10,11 +10,11 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 from sink_publishing import committed_values, connect, nothing_is_open
 
-from penstock.client.cluster import Cluster
-from penstock.client.groups import CommittedOffset, ConsumerGroup
-from penstock.client.metadata import TopicPartition
-from penstock.client.producer import ProducerConfig
-from penstock.client.transactor import Transactor
+from penstock.client.connections.cluster import Cluster
+from penstock.client.connections.metadata import TopicPartition
+from penstock.client.groups.consumer_group import CommittedOffset, ConsumerGroup
+from penstock.client.producing.producer import ProducerConfig
+from penstock.client.producing.transactor import Transactor
 from penstock.protocol.records import Record, encode_batch
 from penstock.spark.sink import ownership as owning
 from penstock.spark.sink.encoding import EncodedBatch

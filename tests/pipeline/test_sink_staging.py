@@ -8,8 +8,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from penstock.client.connections.metadata import TopicPartition
 from penstock.client.errors import RecordTooLarge
-from penstock.client.metadata import TopicPartition
 from penstock.client.settings import ConfigError
 from penstock.protocol.batch import iter_headers
 from penstock.protocol.records import decode_batches

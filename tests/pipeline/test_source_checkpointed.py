@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.client.metadata import TopicPartition
+from penstock.client.connections.metadata import TopicPartition
 from penstock.client.settings import ConfigError
 from penstock.protocol.uuids import uuid_to_text
 from penstock.spark import lag

@@ -12,9 +12,9 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from penstock.client.config import ClientConfig
+from penstock.client.connections.metadata import TopicPartition
 from penstock.client.errors import ClientError, ServerUnreachable
-from penstock.client.groups import EXACTLY_ONCE, CommittedOffset, GroupInUse
-from penstock.client.metadata import TopicPartition
+from penstock.client.groups.consumer_group import EXACTLY_ONCE, CommittedOffset, GroupInUse
 from penstock.spark.source.checkpointed import Checkpointed
 from penstock.spark.source.group import GroupFollower, offsets_to_commit
 

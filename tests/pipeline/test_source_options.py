@@ -7,8 +7,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from penstock.arrow.layout import Layout
-from penstock.client.metadata import TopicPartition
-from penstock.client.offsets import IsolationLevel
+from penstock.client.connections.metadata import TopicPartition
+from penstock.client.reading.offsets import IsolationLevel
 from penstock.client.settings import ConfigError
 from penstock.spark.datasource import PenstockDataSource
 from penstock.spark.source.durations import duration_ms

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.arrow.loss import DataLoss, LossRule
-from penstock.client.fetcher import PartitionRange
-from penstock.client.metadata import TopicPartition
+from penstock.client.connections.metadata import TopicPartition
+from penstock.client.reading.fetcher import PartitionRange
 from penstock.spark.source.offsets import from_json, to_json
 from penstock.spark.source.planning import (
     OPEN_BYTES,

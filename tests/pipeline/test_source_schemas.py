@@ -11,7 +11,7 @@ from pyspark.errors import PySparkException
 
 import penstock
 from penstock.arrow.formats import make_format
-from penstock.client.fetcher import PartitionRange
+from penstock.client.reading.fetcher import PartitionRange
 from penstock.client.settings import ConfigError
 from penstock.spark.datasource import PenstockDataSource
 from penstock.spark.source.options import parse_batch, parse_streaming

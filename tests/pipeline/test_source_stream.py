@@ -14,7 +14,7 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
 
 from penstock.arrow.loss import DataLoss
-from penstock.client.groups import GroupInUse
+from penstock.client.groups.consumer_group import GroupInUse
 from penstock.client.settings import ConfigError
 from penstock.spark.datasource import PenstockDataSource
 from penstock.spark.source.offsets import from_json, to_json

@@ -6,11 +6,11 @@ import uuid
 
 from confluent_kafka import Producer
 
-from penstock.client.cluster import Cluster
+from penstock.client.admin.topics import NewTopic, create_topics
 from penstock.client.config import ClientConfig
-from penstock.client.metadata import TopicPartition
-from penstock.client.offsets import IsolationLevel
-from penstock.client.topics import NewTopic, create_topics
+from penstock.client.connections.cluster import Cluster
+from penstock.client.connections.metadata import TopicPartition
+from penstock.client.reading.offsets import IsolationLevel
 from penstock.spark.source.subscription import Topics
 from penstock.spark.source.tail import Tail
 from penstock.testing import Cluster as Nodes

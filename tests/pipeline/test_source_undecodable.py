@@ -12,7 +12,7 @@ from pyspark.errors import PySparkException, StreamingQueryException
 import penstock
 from penstock.arrow.batches import UndecodableRecord
 from penstock.client.errors import RecordTooLarge
-from penstock.client.fetcher import PartitionRange
+from penstock.client.reading.fetcher import PartitionRange
 from penstock.spark.source.options import parse_batch, parse_streaming
 from penstock.spark.source.read import read_ranges
 from small_registry import SmallRegistry

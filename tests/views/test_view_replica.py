@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.client.metadata import TopicPartition
+from penstock.client.connections.metadata import TopicPartition
 from penstock.protocol.records import Record, encode_batch, encode_end_txn_marker
 from penstock.topology.serdes import long, string
 from penstock.topology.stores import KeyValueSpec

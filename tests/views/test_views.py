@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Producer
 from views_cluster import Runner, counting_app, rekeyed_app
 
-from penstock.client.metadata import TopicPartition
+from penstock.client.connections.metadata import TopicPartition
 from penstock.protocol.murmur2 import partition_for_key
 from penstock.streams import App, TopologyTest, long, string
 from penstock.testing import Cluster

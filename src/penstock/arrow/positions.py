@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Final, TypeAlias, cast
 
-from penstock.client.cluster import Cluster
-from penstock.client.metadata import TopicPartition
-from penstock.client.offsets import EARLIEST, LATEST, NO_OFFSET, IsolationLevel, list_offsets
+from penstock.client.connections.cluster import Cluster
+from penstock.client.connections.metadata import TopicPartition
+from penstock.client.reading.offsets import EARLIEST, LATEST, NO_OFFSET, IsolationLevel, list_offsets
 from penstock.client.settings import ConfigError
 
 # An offset, "earliest" or "latest", or a time. A number is an offset for a single partition; for all of them

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from penstock.arrow.loss import LossRule
-from penstock.client.cluster import Cluster
+from penstock.client.connections.cluster import Cluster
 from penstock.client.errors import OffsetOutOfRange, UnknownPartition
-from penstock.client.fetcher import Fetched, Fetcher, PartitionRange
-from penstock.client.offsets import EARLIEST, LATEST, list_offsets
+from penstock.client.reading.fetcher import Fetched, Fetcher, PartitionRange
+from penstock.client.reading.offsets import EARLIEST, LATEST, list_offsets
 
 
 def fetch_ranges(

@@ -12,7 +12,7 @@ from penstock.arrow.batches import KeepDeadLetters, record_batches
 from penstock.arrow.layout import Layout
 from penstock.arrow.read_ahead import read_ahead
 from penstock.client.batches import batch_ends
-from penstock.client.fetcher import Fetched, PartitionRange
+from penstock.client.reading.fetcher import Fetched, PartitionRange
 
 # Limit on fetched bytes that wait for the caller, besides one response being received and one being decoded.
 _MAX_BYTES_AHEAD: Final = 32 << 20

@@ -19,11 +19,11 @@ from penstock.arrow.positions import Position, resolve
 from penstock.arrow.ranges import fetch_ranges
 from penstock.arrow.scan import ScannedBatch, scan
 from penstock.arrow.schema_choice import SchemaChoice, refuse_idle_registry
-from penstock.client.cluster import Cluster
 from penstock.client.config import ClientConfig
+from penstock.client.connections.cluster import Cluster
+from penstock.client.connections.metadata import TopicPartition
 from penstock.client.errors import UnknownPartition
-from penstock.client.fetcher import FetchConfig, Fetched, Fetcher, PartitionRange
-from penstock.client.metadata import TopicPartition
+from penstock.client.reading.fetcher import FetchConfig, Fetched, Fetcher, PartitionRange
 from penstock.client.settings import ConfigError, from_properties, property_names
 
 if TYPE_CHECKING:

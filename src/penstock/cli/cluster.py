@@ -31,13 +31,19 @@ from penstock.cli.output import console, print_json, print_note
 from penstock.cli.partitions import parse_partitions
 from penstock.cli.rates import parse_rate_bytes_per_s
 from penstock.cli.timestamps import parse_duration_ms
-from penstock.client.brokers import describe_cluster, unregister_broker
+from penstock.client.admin.brokers import describe_cluster, unregister_broker
+from penstock.client.admin.elections import ElectionType, elect_leaders
+from penstock.client.admin.quorum import (
+    QuorumDescription,
+    QuorumReplica,
+    add_voter,
+    describe_quorum,
+    remove_voter,
+)
+from penstock.client.admin.replicas import describe_topics
 from penstock.client.config import parse_servers
-from penstock.client.elections import ElectionType, elect_leaders
+from penstock.client.connections.metadata import TopicPartition
 from penstock.client.errors import ClientError
-from penstock.client.metadata import TopicPartition
-from penstock.client.quorum import QuorumDescription, QuorumReplica, add_voter, describe_quorum, remove_voter
-from penstock.client.replicas import describe_topics
 from penstock.client.settings import ConfigError
 from penstock.operations.health import Health, health
 from penstock.operations.placement import Assignment, spread, with_factor

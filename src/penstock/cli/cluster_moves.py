@@ -15,11 +15,11 @@ from rich.progress import Progress as Bar
 from penstock.cli.connection import EXIT_INTERRUPTED, EXIT_REFUSED, fail
 from penstock.cli.output import Json, console, print_json, print_note, print_table
 from penstock.cli.rates import shown_bytes
-from penstock.client.brokers import describe_cluster
-from penstock.client.cluster import Cluster
-from penstock.client.log_dirs import partition_bytes
-from penstock.client.metadata import TopicPartition
-from penstock.client.replicas import PartitionReplicas, describe_topics, partitions_of
+from penstock.client.admin.brokers import describe_cluster
+from penstock.client.admin.log_dirs import partition_bytes
+from penstock.client.admin.replicas import PartitionReplicas, describe_topics, partitions_of
+from penstock.client.connections.cluster import Cluster
+from penstock.client.connections.metadata import TopicPartition
 from penstock.operations.moving import Moving, Progress, begin
 from penstock.operations.placement import Assignment, CannotPlace, Racks
 from penstock.operations.plan_file import write_plan

@@ -29,10 +29,10 @@ from penstock.cli.open_cluster import open_cluster
 from penstock.cli.output import Json, console, print_json, print_note, print_table
 from penstock.cli.partitions import parse_partitions
 from penstock.cli.rates import parse_rate_bytes_per_s, shown_bytes
-from penstock.client.cluster import Cluster
-from penstock.client.metadata import TopicPartition
-from penstock.client.reassignments import list_reassignments
-from penstock.client.replicas import PartitionReplicas
+from penstock.client.admin.reassignments import list_reassignments
+from penstock.client.admin.replicas import PartitionReplicas
+from penstock.client.connections.cluster import Cluster
+from penstock.client.connections.metadata import TopicPartition
 from penstock.operations.moving import Moving, cancel
 from penstock.operations.placement import Assignment, Racks, spread, with_factor
 from penstock.operations.plan_file import BadPlan, read_plan, write_plan

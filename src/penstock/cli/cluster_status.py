@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from penstock.cli.output import Json, console, print_table
-from penstock.client.metadata import TopicPartition
-from penstock.client.quorum import QuorumReplica, is_fixed
+from penstock.client.admin.quorum import QuorumReplica, is_fixed
+from penstock.client.connections.metadata import TopicPartition
 from penstock.operations.health import BrokerLoad, Health
 from penstock.protocol.uuids import uuid_to_text
 

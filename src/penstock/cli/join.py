@@ -70,7 +70,7 @@ def prepare(config: BrokerConfig, join: str | None) -> None:
 def ask_cluster_id(join: str, wait_s: float = WAIT_S) -> str:
     """The cluster's id, from the first of these controllers that answers. Raises CannotJoin."""
     from penstock.client.config import ClientConfig
-    from penstock.client.connection import Connection
+    from penstock.client.connections.connection import Connection
     from penstock.client.errors import ClientError
     from penstock.client.settings import ConfigError
     from penstock.protocol.messages import DescribeClusterRequest, DescribeClusterResponse

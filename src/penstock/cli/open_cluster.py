@@ -13,8 +13,8 @@ from penstock.cli.connection import (
     require_broker,
     unreachable,
 )
-from penstock.client.cluster import Cluster
 from penstock.client.config import ClientConfig
+from penstock.client.connections.cluster import Cluster
 from penstock.client.errors import ClientError, ServerUnreachable
 from penstock.client.settings import ConfigError
 

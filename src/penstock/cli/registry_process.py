@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Final
 
 from penstock.cli.registry import READY
-from penstock.client.cluster import Cluster
 from penstock.client.config import ClientConfig
+from penstock.client.connections.cluster import Cluster
 from penstock.client.errors import ClientError
 from penstock.processes.children import start_command
 

@@ -17,10 +17,10 @@ from penstock.cli.open_cluster import open_cluster
 from penstock.cli.output import console, print_json, print_table
 from penstock.cli.partitions import parse_partitions
 from penstock.cli.timestamps import parse_duration_ms
-from penstock.client import transactions
-from penstock.client.cluster import Cluster
-from penstock.client.metadata import TopicPartition
-from penstock.client.transactions import ActiveProducer
+from penstock.client.admin import transactions
+from penstock.client.admin.transactions import ActiveProducer
+from penstock.client.connections.cluster import Cluster
+from penstock.client.connections.metadata import TopicPartition
 
 app = typer.Typer(help="List, describe and abort transactions, including hanging ones.", no_args_is_help=True)
 

@@ -1,5 +1,16 @@
-"""A small synchronous Kafka client, used by the brokers among themselves and by Spark's readers and writers.
+"""A small synchronous Kafka client, for everything of ours that reads and writes topics.
 
 It depends on `penstock.protocol` alone and moves whole record batches; it never makes an object per record.
 Each module wraps one group of Kafka's APIs; code for one particular server or command does not belong here.
+
+    connections   a cluster: connections to leaders and coordinators, metadata, retries
+    security      TLS and SASL
+    groups        consumer groups: committed offsets, members, membership
+    admin         topics, configs, replicas, the quorum, transactions
+    reading       offsets, ranges of partitions, partitions that grow
+    producing     producers and transactions
+
+`config`, `settings`, `errors` and `batches` serve all of them. This package exports no names of its rooms,
+because every import of `settings` would then also load TLS and the codecs of all requests, which takes far
+longer than the commands that need only settings.
 """

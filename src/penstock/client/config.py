@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from penstock.client.security import SecurityConfig
+from penstock.client.security.security_config import SecurityConfig
 from penstock.client.settings import ConfigError, from_properties, setting, text, whole_number
 
 

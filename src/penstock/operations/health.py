@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from penstock.client.brokers import Broker, describe_cluster
-from penstock.client.cluster import Cluster
-from penstock.client.configs import ConfigResource, ResourceType, describe_configs
-from penstock.client.metadata import TopicPartition
-from penstock.client.quorum import QuorumDescription, describe_quorum
-from penstock.client.reassignments import OngoingReassignment, list_reassignments
-from penstock.client.replicas import PartitionReplicas, describe_topics, partitions_of
+from penstock.client.admin.brokers import Broker, describe_cluster
+from penstock.client.admin.configs import ConfigResource, ResourceType, describe_configs
+from penstock.client.admin.quorum import QuorumDescription, describe_quorum
+from penstock.client.admin.reassignments import OngoingReassignment, list_reassignments
+from penstock.client.admin.replicas import PartitionReplicas, describe_topics, partitions_of
+from penstock.client.connections.cluster import Cluster
+from penstock.client.connections.metadata import TopicPartition
 
 MIN_ISR: Final = "min.insync.replicas"
 

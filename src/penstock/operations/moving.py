@@ -6,14 +6,14 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Final
 
-from penstock.client.brokers import describe_cluster
-from penstock.client.cluster import Cluster
-from penstock.client.elections import ElectionType, elect_leaders
+from penstock.client.admin.brokers import describe_cluster
+from penstock.client.admin.elections import ElectionType, elect_leaders
+from penstock.client.admin.log_dirs import partition_bytes, replica_bytes
+from penstock.client.admin.reassignments import OngoingReassignment, alter_reassignments, list_reassignments
+from penstock.client.admin.replicas import describe_topics, partitions_of
+from penstock.client.connections.cluster import Cluster
+from penstock.client.connections.metadata import TopicPartition
 from penstock.client.errors import ServerError
-from penstock.client.log_dirs import partition_bytes, replica_bytes
-from penstock.client.metadata import TopicPartition
-from penstock.client.reassignments import OngoingReassignment, alter_reassignments, list_reassignments
-from penstock.client.replicas import describe_topics, partitions_of
 from penstock.operations.placement import Assignment
 from penstock.operations.throttle import throttle, unthrottle
 

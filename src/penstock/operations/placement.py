@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 
-from penstock.client.metadata import TopicPartition
+from penstock.client.connections.metadata import TopicPartition
 from penstock.operations.balance import MOVE, PLACE, Layout, balance
 
 Assignment = Mapping[TopicPartition, tuple[int, ...]]

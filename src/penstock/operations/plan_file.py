@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, TypeGuard
 
-from penstock.client.metadata import TopicPartition
+from penstock.client.connections.metadata import TopicPartition
 from penstock.operations.placement import Assignment
 
 _VERSION = 1

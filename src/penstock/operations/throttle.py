@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Final
 
-from penstock.client.cluster import Cluster
-from penstock.client.configs import ConfigResource, ResourceType, alter_configs, describe_configs
+from penstock.client.admin.configs import ConfigResource, ResourceType, alter_configs, describe_configs
+from penstock.client.connections.cluster import Cluster
 from penstock.operations.placement import Assignment
 
 LEADER_RATE: Final = "leader.replication.throttled.rate"

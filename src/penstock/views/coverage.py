@@ -22,12 +22,12 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Final
 
-from penstock.client.cluster import Cluster
 from penstock.client.config import ClientConfig
+from penstock.client.connections.cluster import Cluster
+from penstock.client.connections.metadata import TopicPartition
 from penstock.client.errors import ClientError, UnknownPartition
-from penstock.client.groups import ConsumerGroup
-from penstock.client.metadata import TopicPartition
-from penstock.client.offsets import LATEST, list_offsets
+from penstock.client.groups.consumer_group import ConsumerGroup
+from penstock.client.reading.offsets import LATEST, list_offsets
 from penstock.views.catalog import ViewedStore
 from penstock.views.errors import InvalidQuery, ViewsClosed
 from penstock.views.position import Position

@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from penstock.client.config import ClientConfig
-from penstock.client.membership import GroupProtocol
-from penstock.client.membership import Membership as GroupMembership
+from penstock.client.groups.membership import GroupProtocol
+from penstock.client.groups.membership import Membership as GroupMembership
 
 PROTOCOL_TYPE: Final = "penstock-views"
 _PROTOCOL: Final = "endpoints"

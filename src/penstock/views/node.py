@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import msgspec
 
-from penstock.client.metadata import TopicPartition
+from penstock.client.connections.metadata import TopicPartition
 from penstock.views.asking import Asked, encode, entry_of, from_base64, kind_of, to_base64
 from penstock.views.catalog import ViewedStore
 from penstock.views.errors import (

@@ -19,8 +19,8 @@ import pyarrow.compute as pc
 from penstock.arrow.batches import record_batches
 from penstock.arrow.layout import Layout
 from penstock.client.batches import headers
-from penstock.client.fetcher import PartitionRange
-from penstock.client.metadata import TopicPartition
+from penstock.client.connections.metadata import TopicPartition
+from penstock.client.reading.fetcher import PartitionRange
 from penstock.topology.ordered_bytes import TimedBytes
 from penstock.topology.stores import KeyValueSpec, StoreSpec, VersionedSpec
 from penstock.topology.window_stores import SessionSpec, WindowSpec

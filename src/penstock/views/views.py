@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Generic, TypeVar
 
 from penstock.client.config import ClientConfig
-from penstock.client.fetcher import FetchConfig
-from penstock.client.follower import Choice, Committed, Follower
-from penstock.client.metadata import TopicPartition
+from penstock.client.connections.metadata import TopicPartition
+from penstock.client.reading.fetcher import FetchConfig
+from penstock.client.reading.follower import Choice, Committed, Follower
 from penstock.client.settings import from_properties
 from penstock.protocol.murmur2 import partition_for_key
 from penstock.topology.graph import Topology

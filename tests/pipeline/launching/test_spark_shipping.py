@@ -45,7 +45,8 @@ def test_the_library_is_enough_to_work_with_topics_and_topologies(beside: Module
     library = make_library([beside], cache=tmp_path / "cache")
     program = (
         f"import sys; sys.path.insert(0, {str(library.directory)!r})\n"
-        "import penstock.client.fetcher, penstock.client.producer, penstock.protocol.compression\n"
+        "import penstock.client.reading.fetcher, penstock.client.producing.producer\n"
+        "import penstock.protocol.compression\n"
         "import penstock.streams, beside_the_app, penstock\n"
         "print(penstock.__file__, beside_the_app.RATE)"
     )

@@ -11,12 +11,12 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from streams_node import Node
 
-from penstock.client.cluster import Cluster as Client
+from penstock.client.admin.topics import NewTopic, create_topics, delete_records, delete_topics
 from penstock.client.config import ClientConfig
-from penstock.client.groups import NO_OFFSET, CommittedOffset, ConsumerGroup
-from penstock.client.metadata import TopicPartition
-from penstock.client.offsets import EARLIEST, list_offsets
-from penstock.client.topics import NewTopic, create_topics, delete_records, delete_topics
+from penstock.client.connections.cluster import Cluster as Client
+from penstock.client.connections.metadata import TopicPartition
+from penstock.client.groups.consumer_group import NO_OFFSET, CommittedOffset, ConsumerGroup
+from penstock.client.reading.offsets import EARLIEST, list_offsets
 from penstock.spark.sink.options import parse_sink
 from penstock.spark.source.options import parse_streaming
 from penstock.spark.streams.blocks.layout import LAYOUT

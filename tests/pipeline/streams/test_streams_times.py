@@ -7,7 +7,7 @@ import uuid
 
 import pytest
 
-from penstock.client.cluster import Cluster
+from penstock.client.admin.topics import NewTopic, create_topics
 from penstock.client.config import ClientConfig
 from penstock.client.groups import NO_OFFSET, CommittedOffset, ConsumerGroup
 from penstock.client.metadata import TopicPartition

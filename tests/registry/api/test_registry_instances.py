@@ -10,9 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from penstock.client.cluster import Cluster as KafkaCluster
+from penstock.client.admin.topics import NewTopic, create_topics
 from penstock.client.config import ClientConfig
-from penstock.client.topics import NewTopic, create_topics
+from penstock.client.connections.cluster import Cluster as KafkaCluster
 from penstock.registry.api.server import RegistryServer
 from penstock.registry.store.writer import Fenced, Writer, batches
 from penstock.registry.subjects import Record

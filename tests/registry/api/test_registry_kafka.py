@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from kafka_node import KafkaNode
-from penstock.client.cluster import Cluster
+from penstock.client.admin.configs import ConfigResource, ResourceType, describe_configs
 from penstock.client.config import ClientConfig
-from penstock.client.configs import ConfigResource, ResourceType, describe_configs
+from penstock.client.connections.cluster import Cluster
 from penstock.registry.store.writer import Fenced, Writer
 from penstock.registry.subjects import Record
 from registry_node import ask, avro, started

@@ -7,8 +7,8 @@ import threading
 import pytest
 
 from penstock.client.config import ClientConfig
-from penstock.client.follower import Committed
-from penstock.client.metadata import TopicPartition
+from penstock.client.connections.metadata import TopicPartition
+from penstock.client.reading.follower import Committed
 from penstock.protocol.records import Record, encode_batch
 from penstock.registry.store.image import Image, NotRead
 from penstock.registry.subjects import Registry, RegistryError

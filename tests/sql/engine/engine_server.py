@@ -11,9 +11,9 @@ from uuid import uuid4
 import pytest
 from in_process_host import InProcessHost
 
-from penstock.client.cluster import Cluster as Client
+from penstock.client.admin.topics import delete_topics
 from penstock.client.config import ClientConfig
-from penstock.client.topics import delete_topics
+from penstock.client.connections.cluster import Cluster as Client
 from penstock.sql.engine import Engine, EngineConfig, EngineError
 from penstock.sql.engine.ground.cluster_topics import Topics
 from penstock.sql.engine.ground.entities import CommandStatusEntity, Entity, to_json

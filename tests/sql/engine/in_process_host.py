@@ -8,13 +8,13 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from itertools import count
 
-from penstock.client.cluster import Cluster
+from penstock.client.admin.topics import NewTopic, create_topics, delete_topics
 from penstock.client.config import ClientConfig
-from penstock.client.fetcher import FetchConfig
-from penstock.client.follower import Committed, Follower
-from penstock.client.metadata import TopicPartition
-from penstock.client.producer import Producer, ProducerConfig
-from penstock.client.topics import NewTopic, create_topics, delete_topics
+from penstock.client.connections.cluster import Cluster
+from penstock.client.connections.metadata import TopicPartition
+from penstock.client.producing.producer import Producer, ProducerConfig
+from penstock.client.reading.fetcher import FetchConfig
+from penstock.client.reading.follower import Committed, Follower
 from penstock.protocol.murmur2 import partition_for_key
 from penstock.protocol.records import Record, decode_batches, encode_batch
 from penstock.sql.engine.ground.cluster_topics import topics_read

@@ -1,6 +1,6 @@
 """The listener of an instance: address, TLS and authentication, under Confluent's configuration names.
 
-There is one listener. Keys and certificates are PEM, as for clients (`penstock.client.security`).
+There is one listener. Keys and certificates are PEM, as for clients (`client.security.security_config`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import urlsplit
 
-from penstock.client.security import SecurityConfig, load_keystore, load_truststore
+from penstock.client.security.security_config import SecurityConfig, load_keystore, load_truststore
 from penstock.client.settings import ConfigError, from_properties, one_of, setting, text
 from penstock.web.authentication import Users
 

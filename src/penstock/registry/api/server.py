@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from importlib.metadata import version
 from typing import Final
 
-from penstock.client.security import tls_context
+from penstock.client.security.security_config import tls_context
 from penstock.client.settings import ConfigError
 from penstock.registry.api.application import application
 from penstock.registry.api.listener import ListenerConfig

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 from urllib.parse import quote, unquote, urlsplit
 
-from penstock.client.security import SecurityConfig
+from penstock.client.security.security_config import SecurityConfig
 from penstock.client.settings import (
     ConfigError,
     from_properties,

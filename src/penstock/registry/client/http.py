@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-from penstock.client.security import tls_context
+from penstock.client.security.security_config import tls_context
 from penstock.registry.client.config import RegistryConfig, RegistryUrl
 from penstock.registry.client.errors import RegistryRefused, RegistryUnreachable
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from penstock.client.config import ClientConfig
-from penstock.client.membership import GroupProtocol, Membership
+from penstock.client.groups.membership import GroupProtocol, Membership
 
 log = logging.getLogger(__name__)
 

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from typing import Final, TypeVar
 
 from penstock.client.config import ClientConfig
-from penstock.client.fetcher import FetchConfig
-from penstock.client.follower import Committed, Follower
-from penstock.client.metadata import TopicPartition
+from penstock.client.connections.metadata import TopicPartition
+from penstock.client.reading.fetcher import FetchConfig
+from penstock.client.reading.follower import Committed, Follower
 from penstock.protocol.records import decode_batches
 from penstock.registry.subjects import Registry
 

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final, TypeVar
 
-from penstock.client.cluster import Cluster
+from penstock.client.connections.cluster import Cluster
+from penstock.client.connections.metadata import TopicPartition
 from penstock.client.errors import ClientError, RecordTooLarge
-from penstock.client.metadata import TopicPartition
-from penstock.client.offsets import LATEST, list_offsets
+from penstock.client.reading.offsets import LATEST, list_offsets
 from penstock.registry.store.config import StoreConfig
 from penstock.registry.store.election import Election, Identity, Leadership
 from penstock.registry.store.image import Broken, Image, NotRead

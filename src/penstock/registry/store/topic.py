@@ -8,10 +8,10 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from penstock.client.cluster import Cluster
-from penstock.client.configs import ConfigResource, ResourceType, describe_configs
+from penstock.client.admin.configs import ConfigResource, ResourceType, describe_configs
+from penstock.client.admin.topics import NewTopic, create_topics
+from penstock.client.connections.cluster import Cluster
 from penstock.client.settings import ConfigError
-from penstock.client.topics import NewTopic, create_topics
 from penstock.registry.store.config import StoreConfig
 
 log = logging.getLogger(__name__)

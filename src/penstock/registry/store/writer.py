@@ -13,8 +13,9 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from penstock.client.cluster import Cluster
-from penstock.client.delivery import ProducerIdentity
+from penstock.client.connections.cluster import Cluster
+from penstock.client.connections.frames import RecordBytes
+from penstock.client.connections.metadata import TopicPartition
 from penstock.client.errors import (
     ClientError,
     DeliveryFailed,
@@ -24,10 +25,9 @@ from penstock.client.errors import (
     ServerUnreachable,
     error_from,
 )
-from penstock.client.frames import RecordBytes
-from penstock.client.metadata import TopicPartition
-from penstock.client.producer import ALL_REPLICAS
-from penstock.client.transactor import Transactor
+from penstock.client.producing.delivery import ProducerIdentity
+from penstock.client.producing.producer import ALL_REPLICAS
+from penstock.client.producing.transactor import Transactor
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import ProduceRequest, ProduceResponse
 from penstock.protocol.records import Record as LogRecord

@@ -8,11 +8,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection
 
-from penstock.client.cluster import Cluster
+from penstock.client.admin.topics import delete_topics
 from penstock.client.config import ClientConfig
+from penstock.client.connections.cluster import Cluster
 from penstock.client.errors import ClientError
-from penstock.client.groups import ConsumerGroup
-from penstock.client.topics import delete_topics
+from penstock.client.groups.consumer_group import ConsumerGroup
 from penstock.spark.hosting.plan import MemberPlan, delete_plans, read_plan
 from penstock.spark.hosting.positions import last_completed
 from penstock.spark.hosting.roster import Member, Roster, RosterFile

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from penstock.client.cluster import Cluster
-from penstock.client.offsets import IsolationLevel
+from penstock.client.connections.cluster import Cluster
+from penstock.client.reading.offsets import IsolationLevel
 from penstock.spark.source.checkpointed import Checkpointed, GroupRef
 from penstock.spark.source.offsets import Offsets
 from penstock.spark.source.subscription import Topics

@@ -12,10 +12,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from penstock.client.cluster import Cluster
 from penstock.client.config import ClientConfig
-from penstock.client.groups import ConsumerGroup
-from penstock.client.metadata import TopicPartition
+from penstock.client.connections.cluster import Cluster
+from penstock.client.connections.metadata import TopicPartition
+from penstock.client.groups.consumer_group import ConsumerGroup
 from penstock.spark.hosting.datasource import HOST, NAME, HostDataSource
 from penstock.spark.hosting.failures import read_failure
 from penstock.spark.hosting.membership import Activity, Membership, MemberState

@@ -23,9 +23,9 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
 
-from penstock.client.cluster import Cluster
-from penstock.client.fetcher import PartitionRange
-from penstock.client.offsets import IsolationLevel
+from penstock.client.connections.cluster import Cluster
+from penstock.client.reading.fetcher import PartitionRange
+from penstock.client.reading.offsets import IsolationLevel
 from penstock.spark.hosting.ends import CommonEnds, EndsOfMember
 from penstock.spark.hosting.failures import blaming
 from penstock.spark.hosting.plan import HostPlan, host_from_text, read_plan, worker_of

@@ -25,10 +25,11 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from penstock.client.cluster import Cluster
+from penstock.client.admin.topic_configs import max_message_bytes
 from penstock.client.config import ClientConfig
+from penstock.client.connections.cluster import Cluster
+from penstock.client.connections.metadata import TopicPartition
 from penstock.client.errors import ClientError
-from penstock.client.metadata import TopicPartition
 from penstock.client.settings import ConfigError
 from penstock.client.topic_configs import max_message_bytes
 from penstock.spark.sink.checkpoint import Checkpoint, CheckpointError, OffsetEntry, SinkState

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from penstock.client.errors import ClientError
-from penstock.client.groups import CommittedOffset
+from penstock.client.groups.consumer_group import CommittedOffset
 
 GROUP_PREFIX: Final = "penstock-sink-"
 PAST_MAX: Final = 16

@@ -8,7 +8,7 @@ from enum import Enum
 
 from penstock.arrow.encoding import Encoding
 from penstock.client.config import ClientConfig
-from penstock.client.producer import ProducerConfig
+from penstock.client.producing.producer import ProducerConfig
 from penstock.client.settings import ConfigError, from_properties, one_of, setting, text, whole_number
 from penstock.protocol.compression import LEVELS, Codec
 from penstock.spark.options import Options

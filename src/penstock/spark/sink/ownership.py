@@ -23,11 +23,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from penstock.client.cluster import Cluster
+from penstock.client.connections.cluster import Cluster
+from penstock.client.connections.metadata import TopicPartition
 from penstock.client.errors import ClientError, TransactionLost
-from penstock.client.groups import CommittedOffset, ConsumerGroup
-from penstock.client.metadata import TopicPartition
-from penstock.client.transactor import Transactor
+from penstock.client.groups.consumer_group import CommittedOffset, ConsumerGroup
+from penstock.client.producing.transactor import Transactor
 from penstock.spark.sink.marker import GROUP_PREFIX, MarkerDamaged
 
 RENEW_MS: Final = 3_600_000

@@ -24,7 +24,8 @@ from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from typing import Final
 
-from penstock.client.cluster import Cluster
+from penstock.client.connections.cluster import Cluster
+from penstock.client.connections.metadata import TopicPartition
 from penstock.client.errors import (
     ClientError,
     DeliveryFailed,
@@ -32,10 +33,9 @@ from penstock.client.errors import (
     TransactionLost,
     UnknownPartition,
 )
-from penstock.client.groups import EXACTLY_ONCE, NO_OFFSET, CommittedOffset, ConsumerGroup
-from penstock.client.metadata import TopicPartition
-from penstock.client.producer import Producer, ProducerConfig
-from penstock.client.transactor import LOST, Transactor
+from penstock.client.groups.consumer_group import EXACTLY_ONCE, NO_OFFSET, CommittedOffset, ConsumerGroup
+from penstock.client.producing.producer import Producer, ProducerConfig
+from penstock.client.producing.transactor import LOST, Transactor
 from penstock.protocol.errors import ErrorCode
 from penstock.spark.sink.encoding import EncodedBatch
 from penstock.spark.sink.marker import GROUP_PREFIX, Marker

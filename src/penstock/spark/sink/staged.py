@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 import pyarrow as pa
 from pyspark.sql.datasource import WriterCommitMessage
 
-from penstock.client.metadata import TopicPartition
+from penstock.client.connections.metadata import TopicPartition
 from penstock.spark.sink.encoding import EncodedBatch
 from penstock.spark.sink.locations import Location
 

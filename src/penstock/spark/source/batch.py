@@ -10,12 +10,12 @@ from typing import Final
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from penstock.client.cluster import Cluster
+from penstock.client.admin.log_dirs import partition_bytes
+from penstock.client.connections.cluster import Cluster
+from penstock.client.connections.metadata import TopicPartition
 from penstock.client.errors import ClientError
-from penstock.client.fetcher import PartitionRange
-from penstock.client.log_dirs import partition_bytes
-from penstock.client.metadata import TopicPartition
-from penstock.client.offsets import EARLIEST, LATEST, list_offsets
+from penstock.client.reading.fetcher import PartitionRange
+from penstock.client.reading.offsets import EARLIEST, LATEST, list_offsets
 from penstock.client.settings import ConfigError
 from penstock.spark.source.offsets import Offsets, resolve
 from penstock.spark.source.options import SourceOptions

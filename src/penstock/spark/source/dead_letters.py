@@ -10,7 +10,7 @@ from typing import Final
 
 from penstock.arrow.batches import DeadLetter
 from penstock.client.config import ClientConfig
-from penstock.client.producer import ProducerConfig
+from penstock.client.producing.producer import ProducerConfig
 from penstock.protocol.compression import Codec
 from penstock.protocol.records import Record, encode_batch
 from penstock.spark.workers.connections import discard_producer, shared_cluster, shared_producer

@@ -14,11 +14,11 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from penstock.client.cluster import Cluster
 from penstock.client.config import ClientConfig
+from penstock.client.connections.cluster import Cluster
+from penstock.client.connections.metadata import TopicPartition
 from penstock.client.errors import ClientError, ServerError
-from penstock.client.groups import EXACTLY_ONCE, CommittedOffset, ConsumerGroup
-from penstock.client.metadata import TopicPartition
+from penstock.client.groups.consumer_group import EXACTLY_ONCE, CommittedOffset, ConsumerGroup
 from penstock.protocol.errors import ErrorCode
 from penstock.spark.source.checkpointed import Checkpointed, GroupRef
 from penstock.spark.source.offsets import Offsets

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final, TypeAlias
 
-from penstock.client.cluster import Cluster
-from penstock.client.groups import ConsumerGroup
-from penstock.client.metadata import TopicPartition
-from penstock.client.offsets import EARLIEST, LATEST, NO_OFFSET, IsolationLevel, list_offsets
+from penstock.client.connections.cluster import Cluster
+from penstock.client.connections.metadata import TopicPartition
+from penstock.client.groups.consumer_group import ConsumerGroup
+from penstock.client.reading.offsets import EARLIEST, LATEST, NO_OFFSET, IsolationLevel, list_offsets
 from penstock.client.settings import ConfigError
 
 Offsets: TypeAlias = dict[TopicPartition, int]

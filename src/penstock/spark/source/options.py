@@ -9,7 +9,7 @@ from pyspark.sql.types import StructType
 
 from penstock.arrow.layout import Layout
 from penstock.client.config import ClientConfig
-from penstock.client.fetcher import FetchConfig
+from penstock.client.reading.fetcher import FetchConfig
 from penstock.client.settings import ConfigError, boolean, from_properties, one_of, text, whole_number
 from penstock.spark.options import Options
 from penstock.spark.source.decoding import take_dead_letter_topic, take_layout

@@ -13,8 +13,8 @@ from itertools import pairwise
 from typing import Final
 
 from penstock.arrow.loss import LossRule
-from penstock.client.fetcher import PartitionRange
-from penstock.client.metadata import TopicPartition
+from penstock.client.connections.metadata import TopicPartition
+from penstock.client.reading.fetcher import PartitionRange
 from penstock.spark.source.offsets import Offsets
 
 OPEN_BYTES: Final = 1 << 20

@@ -24,11 +24,11 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from penstock.client.cluster import Cluster
+from penstock.client.connections.cluster import Cluster
+from penstock.client.connections.metadata import TopicPartition
 from penstock.client.errors import UnknownPartition
-from penstock.client.fetcher import PartitionRange
-from penstock.client.metadata import TopicPartition
-from penstock.client.offsets import EARLIEST, list_offsets
+from penstock.client.reading.fetcher import PartitionRange
+from penstock.client.reading.offsets import EARLIEST, list_offsets
 from penstock.spark.source.checkpointed import Checkpointed, GroupRef, JsonOffsets
 from penstock.spark.source.group import GroupFollower
 from penstock.spark.source.offsets import Offsets, resolve, to_json

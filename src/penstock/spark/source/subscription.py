@@ -7,9 +7,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from penstock.client.cluster import Cluster
+from penstock.client.connections.cluster import Cluster
+from penstock.client.connections.metadata import TopicMetadata, TopicPartition
 from penstock.client.errors import UnknownPartition
-from penstock.client.metadata import TopicMetadata, TopicPartition
 from penstock.client.settings import ConfigError
 from penstock.spark.options import Options
 

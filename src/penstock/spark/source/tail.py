@@ -11,11 +11,11 @@ import time
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from penstock.client.cluster import Cluster
-from penstock.client.connection import Connection
+from penstock.client.connections.cluster import Cluster
+from penstock.client.connections.connection import Connection
+from penstock.client.connections.metadata import TopicPartition
 from penstock.client.errors import ClientError, UnknownPartition
-from penstock.client.metadata import TopicPartition
-from penstock.client.offsets import LATEST, IsolationLevel, list_offsets
+from penstock.client.reading.offsets import LATEST, IsolationLevel, list_offsets
 from penstock.protocol.messages import ZERO_UUID, FetchRequest, FetchResponse
 from penstock.protocol.uuids import uuid_to_text
 from penstock.spark.source.checkpointed import Checkpointed, GroupRef

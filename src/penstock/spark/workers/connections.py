@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import os
 
-from penstock.client.cluster import Cluster
 from penstock.client.config import ClientConfig
-from penstock.client.fetcher import FetchConfig, Fetcher
-from penstock.client.producer import Producer, ProducerConfig
+from penstock.client.connections.cluster import Cluster
+from penstock.client.producing.producer import Producer, ProducerConfig
+from penstock.client.reading.fetcher import FetchConfig, Fetcher
 
 
 class Reader:

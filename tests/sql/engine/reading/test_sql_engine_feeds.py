@@ -158,7 +158,7 @@ def test_what_was_aborted_is_not_read_from_the_beginning_either(server: Server) 
 def test_a_partition_that_is_new_is_read_from_its_beginning(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.client.follower._LOOK_S", 0.2)
+    monkeypatch.setattr("penstock.client.reading.follower._LOOK_S", 0.2)
     server.run(S)
     result = server.engine.query(FOLLOW)
     admin = AdminClient({"bootstrap.servers": server.servers})

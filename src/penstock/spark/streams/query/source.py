@@ -20,12 +20,12 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 
-from penstock.client.cluster import Cluster
-from penstock.client.fetcher import PartitionRange
-from penstock.client.groups import ConsumerGroup
-from penstock.client.metadata import TopicPartition
-from penstock.client.offsets import EARLIEST, LATEST, IsolationLevel, list_offsets
-from penstock.client.topics import delete_records
+from penstock.client.admin.topics import delete_records
+from penstock.client.connections.cluster import Cluster
+from penstock.client.connections.metadata import TopicPartition
+from penstock.client.groups.consumer_group import ConsumerGroup
+from penstock.client.reading.fetcher import PartitionRange
+from penstock.client.reading.offsets import EARLIEST, LATEST, IsolationLevel, list_offsets
 from penstock.spark.source.checkpointed import JsonOffsets
 from penstock.spark.source.offsets import Offsets, from_json, to_json
 from penstock.spark.source.planning import share_whole

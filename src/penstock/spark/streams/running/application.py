@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from penstock.client.cluster import Cluster
 from penstock.client.config import ClientConfig
 from penstock.client.groups import ConsumerGroup
 from penstock.client.metadata import TopicPartition

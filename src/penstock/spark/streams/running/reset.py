@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.client.cluster import Cluster
+from penstock.client.admin.topics import delete_topics
 from penstock.client.config import ClientConfig
-from penstock.client.groups import CommittedOffset, ConsumerGroup
-from penstock.client.metadata import TopicPartition
-from penstock.client.offsets import EARLIEST, list_offsets
-from penstock.client.topics import delete_topics
+from penstock.client.connections.cluster import Cluster
+from penstock.client.connections.metadata import TopicPartition
+from penstock.client.groups.consumer_group import CommittedOffset, ConsumerGroup
+from penstock.client.reading.offsets import EARLIEST, list_offsets
 from penstock.spark.sink.locations import Location
 from penstock.spark.streams.running.checkpoint import CheckpointMismatch, read_kept
 from penstock.spark.streams.running.preparation import client_properties

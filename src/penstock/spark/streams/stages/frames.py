@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 from pyspark.sql.types import DataType, StructField, StructType, TimestampType
 
-from penstock.client.cluster import Cluster
 from penstock.client.config import ClientConfig
+from penstock.client.connections.cluster import Cluster
 from penstock.spark.sink.options import parse_sink
 from penstock.spark.source.options import parse_streaming
 from penstock.spark.streams.blocks.layout import LAYOUT

@@ -17,7 +17,7 @@ from typing import Final
 
 import numpy as np
 
-from penstock.client.metadata import TopicPartition
+from penstock.client.connections.metadata import TopicPartition
 from penstock.spark.sink.staged import GroupNote
 from penstock.spark.streams.blocks.packing import Binary, Block, Kind
 from penstock.topology.ordered_bytes import OrderedBytes

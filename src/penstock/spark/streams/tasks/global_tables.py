@@ -10,10 +10,10 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from penstock.client.cluster import Cluster
-from penstock.client.fetcher import PartitionRange
-from penstock.client.metadata import TopicPartition
-from penstock.client.offsets import LATEST, IsolationLevel, list_offsets
+from penstock.client.connections.cluster import Cluster
+from penstock.client.connections.metadata import TopicPartition
+from penstock.client.reading.fetcher import PartitionRange
+from penstock.client.reading.offsets import LATEST, IsolationLevel, list_offsets
 from penstock.spark.source.offsets import Offsets, from_json
 from penstock.spark.source.read import read_ranges
 from penstock.spark.streams.blocks.layout import block_of

@@ -10,8 +10,10 @@ import time
 from enum import Enum
 from typing import Final, NamedTuple
 
-from penstock.client.cluster import Cluster
+from penstock.client.admin.topics import BROKER_DEFAULT, NewTopic, create_topics
 from penstock.client.config import ClientConfig
+from penstock.client.connections.cluster import Cluster
+from penstock.client.connections.metadata import TopicPartition
 from penstock.client.errors import ClientError, TransactionLost
 from penstock.client.fetcher import FetchConfig, Fetcher, PartitionRange
 from penstock.client.metadata import TopicPartition

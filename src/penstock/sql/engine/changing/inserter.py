@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
-from penstock.client.cluster import Cluster
 from penstock.client.config import ClientConfig
+from penstock.client.connections.cluster import Cluster
 from penstock.client.errors import ClientError
-from penstock.client.producer import Producer, ProducerConfig
+from penstock.client.producing.producer import Producer, ProducerConfig
 from penstock.protocol import records
 from penstock.protocol.murmur2 import partition_for_key
 from penstock.sql.analysis import Row

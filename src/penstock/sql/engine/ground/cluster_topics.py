@@ -7,14 +7,14 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
-from penstock.client.cluster import Cluster
+from penstock.client.admin.configs import ConfigResource, ResourceType, describe_configs
+from penstock.client.admin.topics import BROKER_DEFAULT, NewTopic, create_topics, delete_topics
 from penstock.client.config import ClientConfig
-from penstock.client.configs import ConfigResource, ResourceType, describe_configs
-from penstock.client.groups import CommittedOffset, ConsumerGroup
-from penstock.client.metadata import TopicPartition
-from penstock.client.offsets import EARLIEST, LATEST, list_offsets
-from penstock.client.topic_readers import readers_of_topics
-from penstock.client.topics import BROKER_DEFAULT, NewTopic, create_topics, delete_topics
+from penstock.client.connections.cluster import Cluster
+from penstock.client.connections.metadata import TopicPartition
+from penstock.client.groups.consumer_group import CommittedOffset, ConsumerGroup
+from penstock.client.groups.topic_readers import readers_of_topics
+from penstock.client.reading.offsets import EARLIEST, LATEST, list_offsets
 from penstock.protocol.messages import MetadataRequest, MetadataResponse
 from penstock.topology.graph import Source, Topology
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from penstock.client.config import ClientConfig
-from penstock.client.fetcher import FetchConfig
-from penstock.client.producer import ProducerConfig
+from penstock.client.producing.producer import ProducerConfig
+from penstock.client.reading.fetcher import FetchConfig
 from penstock.client.settings import boolean, one_of, property_names, text, whole_number
 from penstock.registry.client.config import RegistryConfig
 from penstock.sql.engine.ground.errors import EngineError, ErrorCode

@@ -13,12 +13,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
-from penstock.client.cluster import Cluster
 from penstock.client.config import ClientConfig
-from penstock.client.fetcher import FetchConfig, Fetched, Fetcher, PartitionRange
-from penstock.client.follower import Committed, Follower
-from penstock.client.metadata import TopicPartition
-from penstock.client.offsets import EARLIEST, LATEST, IsolationLevel, list_offsets
+from penstock.client.connections.cluster import Cluster
+from penstock.client.connections.metadata import TopicPartition
+from penstock.client.reading.fetcher import FetchConfig, Fetched, Fetcher, PartitionRange
+from penstock.client.reading.follower import Committed, Follower
+from penstock.client.reading.offsets import EARLIEST, LATEST, IsolationLevel, list_offsets
 from penstock.protocol.batch import Buffer
 from penstock.protocol.records import Record, decode_batches
 from penstock.topology.common_reading import CommonReading, Read

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from typing import Final, Protocol
 
-from penstock.client.cluster import Cluster
+from penstock.client.connections.cluster import Cluster
+from penstock.client.connections.metadata import TopicPartition
 from penstock.client.errors import ClientError, OffsetOutOfRange
 from penstock.client.metadata import TopicPartition
 from penstock.sql.engine.ground.errors import EngineError, ErrorCode
