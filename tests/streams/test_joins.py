@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.streams import App, CoPartitioningError, SerdeError, TopologyError, TopologyTest, string
-from penstock.topology.foreign_key import (
+from penstock.topology.joins.foreign_key import (
     Instruction,
     Response,
     Subscription,

@@ -17,7 +17,7 @@ from kafka_node import run_java
 from kafka_streams_cases import CASES, build
 from maven_jars import jars_of
 from penstock.streams import App, TopologyTest
-from penstock.topology.stores import VersionedSpec
+from penstock.topology.stores.state_stores import VersionedSpec
 from recorded_answers import recorded
 
 ORACLE = Path(__file__).with_name("kafka_streams")

@@ -14,9 +14,9 @@ from operator_cases import answer
 from operator_topologies import application
 from penstock.protocol.murmur2 import partition_for_key
 from penstock.streams import string
-from penstock.topology.context import Input
-from penstock.topology.ordered_bytes import OrderedBytes
-from penstock.topology.task import Task
+from penstock.topology.records import Input
+from penstock.topology.stores.ordered_bytes import OrderedBytes
+from penstock.topology.tasks.task import Task
 from reference_interpreter import INTERPRETERS, Row, Sent, foreign_join
 
 PARTITIONS = 2

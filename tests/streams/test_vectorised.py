@@ -30,9 +30,8 @@ from penstock.streams import (
     until_time_limit,
     vectorised,
 )
-from penstock.topology.context import Input
-from penstock.topology.records import Output
-from penstock.topology.task import Task
+from penstock.topology.records import Input, Output
+from penstock.topology.tasks.task import Task
 
 calls: list[int] = []
 """The number of values in each call."""

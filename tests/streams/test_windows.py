@@ -20,9 +20,9 @@ from penstock.streams import (
     until_time_limit,
     until_window_closes,
 )
-from penstock.topology.ordered_bytes import OrderedBytes
-from penstock.topology.suppress import BufferFull
-from penstock.topology.task import Task
+from penstock.topology.operators.suppress import BufferFull
+from penstock.topology.stores.ordered_bytes import OrderedBytes
+from penstock.topology.tasks.task import Task
 
 
 @pytest.fixture

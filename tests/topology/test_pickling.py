@@ -11,7 +11,7 @@ import pytest
 from kafka_streams_cases import CASES, build
 from operator_topologies import TOPOLOGIES, application
 from penstock.streams import App, Serde, TopologyTest, long, string, time_windowed
-from penstock.topology.tables import change_serde
+from penstock.topology.operators.tables import change_serde
 
 cloudpickle = pytest.importorskip("pyspark.cloudpickle")
 

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.topology.errors import SerdeError
+from penstock.topology.operators.tables import change_serde
 from penstock.topology.serdes import (
     Serde,
     Window,
@@ -22,7 +23,6 @@ from penstock.topology.serdes import (
     string,
     time_windowed,
 )
-from penstock.topology.tables import change_serde
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**60), 2**60) | st.text(),

@@ -7,8 +7,8 @@ import pytest
 from penstock.client.connections.metadata import TopicPartition
 from penstock.protocol.records import Record, encode_batch, encode_end_txn_marker
 from penstock.topology.serdes import long, string
-from penstock.topology.stores import KeyValueSpec
-from penstock.topology.window_stores import WindowSpec
+from penstock.topology.stores.state_stores import KeyValueSpec
+from penstock.topology.stores.window_stores import WindowSpec
 from penstock.views.replica import Replica
 
 TP = TopicPartition("changelog", 0)

@@ -11,7 +11,7 @@ from penstock.protocol.murmur2 import partition_for_key
 from penstock.streams import App, long, sessions, string, tumbling
 from penstock.topology.graph import SubTopology, Topology
 from penstock.topology.records import NO_HEADERS
-from penstock.topology.task import Task
+from penstock.topology.tasks.task import Task
 
 Written = tuple[bytes, "str | bytes", int]
 """``(key, value, timestamp_ms)``."""

@@ -36,7 +36,7 @@ from penstock.topology.errors import (
     StreamsError,
     TopologyError,
 )
-from penstock.topology.process import Processor, ProcessorContext
+from penstock.topology.operators.process import Processor, ProcessorContext
 from penstock.topology.records import Record
 from penstock.topology.vectorised import vectorised
 

@@ -13,11 +13,11 @@ from penstock.streams.dsl.stream import Stream
 from penstock.streams.dsl.table import GlobalTable, Table
 from penstock.streams.durations import Duration, duration_ms
 from penstock.topology import graph
-from penstock.topology.description import describe, mermaid
 from penstock.topology.errors import ErrorPolicy, TopologyError
 from penstock.topology.graph import OffsetReset, Source, TimestampExtractor, Topology
+from penstock.topology.plans.description import describe, mermaid
 from penstock.topology.serdes import Serde
-from penstock.topology.stores import KeyValueSpec, StoreSpec, VersionedSpec
+from penstock.topology.stores.state_stores import KeyValueSpec, StoreSpec, VersionedSpec
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

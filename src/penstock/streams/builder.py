@@ -17,9 +17,9 @@ from penstock.topology.graph import (
     Source,
     Topology,
 )
+from penstock.topology.operators.stateless import Filter
 from penstock.topology.serdes import Serde
-from penstock.topology.stateless import Filter
-from penstock.topology.stores import StoreSpec
+from penstock.topology.stores.state_stores import StoreSpec
 
 NO_SERDE: Final[Serde[Any]] = Serde(bytes, bytes, name="none")
 """A placeholder in a store's definition for the application's serde."""

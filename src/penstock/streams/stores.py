@@ -12,14 +12,14 @@ from typing import Any
 from penstock.streams.builder import NO_SERDE
 from penstock.streams.durations import Duration, duration_ms
 from penstock.topology.serdes import Serde
-from penstock.topology.stores import (
+from penstock.topology.stores.state_stores import (
     KeyValueSpec,
     KeyValueStore,
     VersionedRecord,
     VersionedSpec,
     VersionedStore,
 )
-from penstock.topology.window_stores import SessionSpec, SessionStore, WindowSpec, WindowStore
+from penstock.topology.stores.window_stores import SessionSpec, SessionStore, WindowSpec, WindowStore
 
 __all__ = [
     "KeyValueStore",

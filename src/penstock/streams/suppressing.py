@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from penstock.streams.durations import Duration, duration_ms
-from penstock.topology.suppress import BufferLimit
+from penstock.topology.operators.suppress import BufferLimit
 
 
 @dataclass(frozen=True, slots=True)

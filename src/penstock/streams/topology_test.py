@@ -10,11 +10,11 @@ from penstock.protocol.murmur2 import partition_for_key
 from penstock.streams.app import App
 from penstock.streams.durations import Duration, Time, duration_ms, time_ms
 from penstock.topology.errors import TopologyError
-from penstock.topology.global_tables import follow
 from penstock.topology.graph import Sink, Source, SubTopology, Topology
 from penstock.topology.records import NO_HEADERS, Headers, Output, Record
 from penstock.topology.serdes import Serde
-from penstock.topology.task import Task
+from penstock.topology.stores.global_tables import follow
+from penstock.topology.tasks.task import Task
 
 
 class TopologyTest:

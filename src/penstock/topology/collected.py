@@ -1,4 +1,4 @@
-"""Collectors: the records of a batch that one node computes together. See `penstock.topology.batches`."""
+"""Collectors: the records of a batch that one node computes together. See `topology.tasks.stages`."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any, Final, NamedTuple
 
 from penstock.topology.context import Context
 from penstock.topology.records import Forward, Headers
-from penstock.topology.stores import KeyValueStore
+from penstock.topology.stores.state_stores import KeyValueStore
+from penstock.topology.stores.window_stores import WindowStore, pack_start
 from penstock.topology.vectorised import Vectorised
-from penstock.topology.window_stores import WindowStore, pack_start
 
 _TIME: Final = Struct(">q")
 

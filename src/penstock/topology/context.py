@@ -7,11 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from penstock.topology.errors import ErrorPolicy, Failure, RecordFailed, TopologyError
-from penstock.topology.ordered_bytes import OrderedBytes
-from penstock.topology.records import NO_HEADERS, NO_TIMESTAMP, Forward, Headers, Origin, Output
-
-Input = tuple[str, int, int, int, bytes | None, bytes | None, Headers]
-"""A record as read: ``(topic, partition, offset, timestamp_ms, key, value, headers)``."""
+from penstock.topology.records import NO_HEADERS, NO_TIMESTAMP, Forward, Input, Origin, Output
+from penstock.topology.stores.ordered_bytes import OrderedBytes
 
 Ticker = Callable[[], None]
 """A callback that runs when time may have passed; it reads the time from the context."""

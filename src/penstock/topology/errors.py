@@ -10,12 +10,9 @@ from __future__ import annotations
 
 import traceback
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from penstock.topology.records import Headers, Origin, Output
-
-if TYPE_CHECKING:
-    from penstock.topology.context import Input
+from penstock.topology.records import Headers, Input, Origin, Output
 
 EXCEPTION_HEADER: Final = "__streams.errors.exception"
 STACKTRACE_HEADER: Final = "__streams.errors.stacktrace"

@@ -6,11 +6,11 @@ Each edge costs one call per record (`penstock.topology.records.Forward`). An `O
 a processor. A **sub-topology** is a connected part: nodes that are linked by edges or that share a store.
 Sub-topologies are linked only by topics: re-keyed records pass through a repartition topic whose sink is in
 one sub-topology and whose source is in another. A sub-topology and a partition form a **task**
-(`penstock.topology.task.Task`), as in Kafka Streams.
+(`penstock.topology.tasks.task.Task`), as in Kafka Streams.
 
 Nodes, stores and topics have the names that Kafka Streams would give them, and
-`penstock.topology.description.describe` prints the same text. Inside a topology, internal topics have bare
-names (``counts-repartition``); `Topology.topic` prefixes them with the application's name.
+`penstock.topology.plans.description.describe` prints the same text. Inside a topology, internal topics have
+bare names (``counts-repartition``); `Topology.topic` prefixes them with the application's name.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from penstock.topology.errors import CoPartitioningError, ErrorPolicy, TopologyError
 from penstock.topology.records import Forward, Record
 from penstock.topology.serdes import Serde
-from penstock.topology.stores import KeyValueSpec, StoreSpec
+from penstock.topology.stores.state_stores import KeyValueSpec, StoreSpec
 
 if TYPE_CHECKING:
     from penstock.topology.collected import Collected

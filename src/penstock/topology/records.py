@@ -31,6 +31,9 @@ needs old values. ``is_latest`` is False only for an update of a versioned table
 (KIP-914).
 """
 
+Input: TypeAlias = tuple[str, int, int, int, bytes | None, bytes | None, Headers]
+"""A record as read: ``(topic, partition, offset, timestamp_ms, key, value, headers)``."""
+
 Output: TypeAlias = tuple[str, int | None, bytes | None, bytes | None, int, Headers]
 """A record that a task sends: ``(topic, partition, key, value, timestamp_ms, headers)``.
 

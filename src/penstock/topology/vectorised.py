@@ -1,8 +1,9 @@
 """Vectorised functions: functions over the values of many records, as Arrow arrays or pandas Series.
 
 A `Vectorised` function can also be called with one record's arguments, and then receives columns of length
-one, so it can be used wherever a function can. An operator that supports it (`penstock.topology.batches`)
-passes it the records of a batch in one call, and each record gets its own result.
+one, so it can be used wherever a function can. An operator that supports it
+(`penstock.topology.tasks.stages`) passes it the records of a batch in one call, and each record gets its own
+result.
 """
 
 from __future__ import annotations

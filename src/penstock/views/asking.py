@@ -22,8 +22,8 @@ from urllib.parse import unquote
 import msgspec
 
 from penstock.topology.serdes import Serde
-from penstock.topology.stores import KeyValueSpec, StoreSpec, VersionedSpec
-from penstock.topology.window_stores import SessionSpec, WindowSpec
+from penstock.topology.stores.state_stores import KeyValueSpec, StoreSpec, VersionedSpec
+from penstock.topology.stores.window_stores import SessionSpec, WindowSpec
 from penstock.views.catalog import ViewedStore
 from penstock.views.errors import InvalidQuery, UnsupportedQuery
 from penstock.views.position import Position

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from penstock.topology.graph import Node, Processor, Sink, Source, Topology
-from penstock.topology.stores import KeyValueSpec, StoreSpec, VersionedSpec
-from penstock.topology.tables import TableSource
-from penstock.topology.window_stores import SessionSpec, WindowSpec
+from penstock.topology.operators.tables import TableSource
+from penstock.topology.stores.state_stores import KeyValueSpec, StoreSpec, VersionedSpec
+from penstock.topology.stores.window_stores import SessionSpec, WindowSpec
 from penstock.views.errors import StoreNotQueryable, UnknownStore
 
 _SHOWN: Final = (KeyValueSpec, VersionedSpec, WindowSpec, SessionSpec)

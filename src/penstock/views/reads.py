@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import Any, Final, NamedTuple
 
-from penstock.topology.ordered_bytes import after, after_prefix
 from penstock.topology.serdes import Window
-from penstock.topology.stores import ExpiringStore, KeyValueSpec, StoreSpec
-from penstock.topology.window_stores import SessionSpec, WindowSpec
+from penstock.topology.stores.ordered_bytes import after, after_prefix
+from penstock.topology.stores.state_stores import ExpiringStore, KeyValueSpec, StoreSpec
+from penstock.topology.stores.window_stores import SessionSpec, WindowSpec
 from penstock.views.replica import Replica
 
 _TIME: Final = Struct(">q")

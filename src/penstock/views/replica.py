@@ -21,9 +21,9 @@ from penstock.arrow.layout import Layout
 from penstock.client.batches import headers
 from penstock.client.connections.metadata import TopicPartition
 from penstock.client.reading.fetcher import PartitionRange
-from penstock.topology.ordered_bytes import TimedBytes
-from penstock.topology.stores import KeyValueSpec, StoreSpec, VersionedSpec
-from penstock.topology.window_stores import SessionSpec, WindowSpec
+from penstock.topology.stores.ordered_bytes import TimedBytes
+from penstock.topology.stores.state_stores import KeyValueSpec, StoreSpec, VersionedSpec
+from penstock.topology.stores.window_stores import SessionSpec, WindowSpec
 
 LAYOUT: Final = Layout().select(("key", "value", "timestamp"))
 _NO_END: Final = (1 << 63) - 1

@@ -9,8 +9,8 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from penstock.topology.errors import StreamsError
 from penstock.topology.serdes import Serde, Window
-from penstock.topology.stores import KeyValueSpec, VersionedSpec
-from penstock.topology.window_stores import SessionSpec, WindowSpec
+from penstock.topology.stores.state_stores import KeyValueSpec, VersionedSpec
+from penstock.topology.stores.window_stores import SessionSpec, WindowSpec
 from penstock.views.catalog import ViewedStore
 from penstock.views.errors import InvalidQuery, UnsupportedQuery
 from penstock.views.position import Position

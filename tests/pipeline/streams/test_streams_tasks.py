@@ -22,7 +22,7 @@ from penstock.spark.streams.tasks.runner import changelog_block
 from penstock.streams import App, TopologyTest, json, long, raw, sessions, sliding, string, tumbling
 from penstock.streams.windows import AnyWindows
 from penstock.topology.errors import RecordFailed
-from penstock.topology.stores import KeyValueSpec
+from penstock.topology.stores.state_stores import KeyValueSpec
 
 
 def counts_app() -> App:

@@ -20,7 +20,7 @@ from penstock.spark.streams.state.times import (
     to_metadata,
 )
 from penstock.testing import Cluster as Nodes
-from penstock.topology.ordered_bytes import OrderedBytes
+from penstock.topology.stores.ordered_bytes import OrderedBytes
 
 
 def times_of(**ms: int) -> OrderedBytes:

@@ -23,7 +23,7 @@ from penstock.sql.engine.reading.topic_reader import counts_of
 from penstock.sql.engine.running.host import QueryActivity, QueryFailure, QueryState, QueryStatus
 from penstock.topology.context import Input
 from penstock.topology.graph import Topology
-from penstock.topology.records import Output
+from penstock.topology.records import Input, Output
 
 _BEGIN_TIMEOUT_S = 60.0
 

@@ -62,6 +62,7 @@ from penstock.sql.language.statement_printing import print_statement
 from penstock.sql.language.statements import Described, SourceKind
 from penstock.topology.description import describe as topology_text
 from penstock.topology.errors import StreamsError
+from penstock.topology.plans.description import describe as topology_text
 
 log = logging.getLogger(__name__)
 

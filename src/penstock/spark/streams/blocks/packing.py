@@ -24,8 +24,7 @@ from typing import Final, NamedTuple, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from penstock.topology.context import Input
-from penstock.topology.records import NO_HEADERS, Headers, Output
+from penstock.topology.records import NO_HEADERS, Headers, Input, Output
 
 _HEAD: Final = Struct("<BBBxIqqiII")
 _VERSION: Final = 1

@@ -29,8 +29,8 @@ from penstock.spark.sink.ownership import Driver
 from penstock.spark.source.options import SourceOptions
 from penstock.spark.streams.planning.grouping import group_of
 from penstock.topology.graph import Processor, SubTopology, Topology
-from penstock.topology.process import Process
-from penstock.topology.stores import StoreSpec
+from penstock.topology.operators.process import Process
+from penstock.topology.stores.state_stores import StoreSpec
 
 
 class TopologyChanged(RuntimeError):

@@ -48,6 +48,7 @@ from penstock.spark.streams.running.preparation import (
 from penstock.topology.description import describe
 from penstock.topology.errors import TopologyError
 from penstock.topology.graph import Topology
+from penstock.topology.plans.description import describe
 from penstock.views import Views
 
 if TYPE_CHECKING:

@@ -17,9 +17,9 @@ from penstock.spark.streams.planning.plan import StreamsPlan, clock_name
 from penstock.spark.streams.state.log import Changes, Delta, GroupState, Pages, append, load
 from penstock.spark.streams.state.times import METADATA_BYTES_MAX, restore_times, times_block, to_metadata
 from penstock.topology.graph import SubTopology
-from penstock.topology.ordered_bytes import OrderedBytes
-from penstock.topology.stores import KeyValueSpec, StoreSpec
-from penstock.topology.task import CLOCKS, Task
+from penstock.topology.stores.ordered_bytes import OrderedBytes
+from penstock.topology.stores.state_stores import KeyValueSpec, StoreSpec
+from penstock.topology.tasks.task import CLOCKS, Task
 
 log = logging.getLogger(__name__)
 

@@ -21,8 +21,8 @@ from penstock.client.reading.follower import Committed, Follower
 from penstock.client.reading.offsets import EARLIEST, LATEST, IsolationLevel, list_offsets
 from penstock.protocol.batch import Buffer
 from penstock.protocol.records import Record, decode_batches
-from penstock.topology.common_reading import CommonReading, Read
-from penstock.topology.context import Input
+from penstock.topology.records import Input
+from penstock.topology.tasks.common_reading import CommonReading, Read
 
 Offsets = dict[TopicPartition, int]
 

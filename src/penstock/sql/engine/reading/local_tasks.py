@@ -12,8 +12,9 @@ from penstock.sql.engine.reading.feeds import Chunk
 from penstock.topology.common_reading import CommonReading
 from penstock.topology.context import Input
 from penstock.topology.graph import Topology
-from penstock.topology.records import Output
-from penstock.topology.task import Task
+from penstock.topology.records import Input, Output
+from penstock.topology.tasks.common_reading import CommonReading
+from penstock.topology.tasks.task import Task
 
 _ENTRY_OVERHEAD_BYTES: Final = 150
 """The memory of an entry in a map, in addition to the bytes of its key and value."""

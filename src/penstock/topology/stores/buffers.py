@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import Any, Final, NamedTuple
 
-from penstock.topology.ordered_bytes import OrderedBytes
 from penstock.topology.records import Headers
-from penstock.topology.stores import StoreSpec
+from penstock.topology.stores.ordered_bytes import OrderedBytes
+from penstock.topology.stores.state_stores import StoreSpec
 
 _LENGTH: Final = Struct(">i")
 _TIME: Final = Struct(">q")

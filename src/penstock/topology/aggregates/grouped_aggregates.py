@@ -1,8 +1,8 @@
 """Aggregates of grouped streams and grouped tables.
 
 Grouped streams: records with a null key or value are dropped. The result has the greatest timestamp of the
-records that went into it. Grouped tables (see `penstock.topology.tables.Regroup`): a change removes the old
-value from its old group (subtractor) before the new value is added to its new group (adder).
+records that went into it. Grouped tables (see `penstock.topology.operators.tables.Regroup`): a change removes
+the old value from its old group (subtractor) before the new value is added to its new group (adder).
 
 An aggregate's node forwards `Change`s; ``old`` is set only if something downstream needs it.
 """
@@ -16,9 +16,9 @@ from typing import Any, Final
 from penstock.topology.collected import Collected, Folded, Step, step_by
 from penstock.topology.context import Context
 from penstock.topology.errors import InvalidRecord
+from penstock.topology.operators.tables import TableOperator
 from penstock.topology.records import Forward, Headers
-from penstock.topology.stores import KeyValueStore
-from penstock.topology.tables import TableOperator
+from penstock.topology.stores.state_stores import KeyValueStore
 from penstock.topology.vectorised import Fold
 
 _TIME: Final = Struct(">q")

@@ -16,7 +16,7 @@ from penstock.topology.errors import SerdeError
 from penstock.topology.graph import Operator
 from penstock.topology.records import Change, Forward, Headers
 from penstock.topology.serdes import Serde
-from penstock.topology.stores import KeyValueStore, VersionedRecord, VersionedStore
+from penstock.topology.stores.state_stores import KeyValueStore, VersionedRecord, VersionedStore
 
 View: TypeAlias = Callable[[Any], "tuple[Any, int] | None"]
 """A function that reads a table: ``key -> (value, timestamp_ms)``, or None if the key is missing."""

@@ -14,10 +14,10 @@ from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
 from penstock.topology.context import Context
 from penstock.topology.errors import TopologyError
 from penstock.topology.graph import Operator
-from penstock.topology.ordered_bytes import OrderedBytes
 from penstock.topology.records import NO_HEADERS, NO_TIMESTAMP, Forward, Headers, Origin, Record
 from penstock.topology.serdes import Serde
-from penstock.topology.stores import ExpiringStore
+from penstock.topology.stores.ordered_bytes import OrderedBytes
+from penstock.topology.stores.state_stores import ExpiringStore
 
 K = TypeVar("K")
 V = TypeVar("V")

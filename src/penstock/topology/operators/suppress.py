@@ -10,11 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from penstock.topology.buffers import ChangeBuffer
 from penstock.topology.context import Context
 from penstock.topology.errors import StreamsError, TopologyError
+from penstock.topology.operators.tables import TableOperator, View
 from penstock.topology.records import NO_TIMESTAMP, Change, Forward, Headers
-from penstock.topology.tables import TableOperator, View
+from penstock.topology.stores.buffers import ChangeBuffer
 
 
 class BufferFull(StreamsError):

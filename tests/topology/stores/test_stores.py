@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.topology.ordered_bytes import OrderedBytes
 from penstock.topology.serdes import Window, Windowed, long, string
-from penstock.topology.stores import KeyValueSpec, StoreSpec, VersionedRecord, VersionedSpec
-from penstock.topology.window_stores import SessionSpec, WindowSpec
+from penstock.topology.stores.ordered_bytes import OrderedBytes
+from penstock.topology.stores.state_stores import KeyValueSpec, StoreSpec, VersionedRecord, VersionedSpec
+from penstock.topology.stores.window_stores import SessionSpec, WindowSpec
 
 KEY_VALUE = KeyValueSpec(name="kv", key=string, value=long)
 WINDOWS = WindowSpec(name="w", key=string, value=long, retention_ms=10_000, window_size_ms=1_000)

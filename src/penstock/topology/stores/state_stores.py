@@ -6,7 +6,7 @@ Stored keys and changelog records have the formats of Kafka Streams. Numbers in 
     store                  stored key                         stored value
     key-value              key                                timestamp (8) + value
     versioned (KIP-889)    key + version's timestamp (8)      flag (1 byte; 0: tombstone) + value
-    window, session        see `penstock.topology.window_stores`
+    window, session        see `penstock.topology.stores.window_stores`
 
 A changelog record of a key-value or versioned store has the plain key and value, and its timestamp is that of
 the value or version. Times are milliseconds since 1970. A value of None deletes.
@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
-from penstock.topology.ordered_bytes import OrderedBytes, TimedBytes, after, after_prefix
 from penstock.topology.serdes import Serde, raw
+from penstock.topology.stores.ordered_bytes import OrderedBytes, TimedBytes, after, after_prefix
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -21,9 +21,9 @@ from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 from penstock.topology.collected import Collected
-from penstock.topology.context import Context, Input, Ticker
+from penstock.topology.context import Context, Ticker
 from penstock.topology.graph import Node, Processor, Sink, SubTopology
-from penstock.topology.records import NO_HEADERS, Forward, Headers, Output
+from penstock.topology.records import NO_HEADERS, Forward, Headers, Input, Output
 
 Entry: TypeAlias = "tuple[Forward, Any, Any, int, Headers, Input]"
 """A deferred call and its input record: the record that was read, or the stand-in record of a timer."""

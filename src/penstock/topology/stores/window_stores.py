@@ -20,9 +20,9 @@ from struct import Struct
 from typing import Any, Final, Generic, TypeVar
 
 from penstock.topology.errors import TopologyError
-from penstock.topology.ordered_bytes import TimedBytes
 from penstock.topology.serdes import Serde, Window, Windowed
-from penstock.topology.stores import ChangelogRecord, StoreSpec
+from penstock.topology.stores.ordered_bytes import TimedBytes
+from penstock.topology.stores.state_stores import ChangelogRecord, StoreSpec
 
 K = TypeVar("K")
 V = TypeVar("V")

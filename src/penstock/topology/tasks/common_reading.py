@@ -11,12 +11,12 @@ import pickle
 from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeAlias
 
-from penstock.topology.context import Context, Input
+from penstock.topology.context import Context
 from penstock.topology.errors import ErrorPolicy, InvalidRecord, RecordFailed
 from penstock.topology.graph import Processor, Source, SubTopology, Topology
-from penstock.topology.ordered_bytes import OrderedBytes
-from penstock.topology.records import Forward, Headers, Record
+from penstock.topology.records import Forward, Headers, Input, Record
 from penstock.topology.serdes import Serde
+from penstock.topology.stores.ordered_bytes import OrderedBytes
 
 
 class _Alone:

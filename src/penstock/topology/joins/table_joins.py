@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from penstock.topology.buffers import RecordBuffer
 from penstock.topology.context import Context
 from penstock.topology.graph import Operator
+from penstock.topology.operators.tables import TableOperator, View, store_view
 from penstock.topology.records import NO_TIMESTAMP, Change, Forward, Headers
-from penstock.topology.stores import VersionedStore
-from penstock.topology.tables import TableOperator, View, store_view
+from penstock.topology.stores.buffers import RecordBuffer
+from penstock.topology.stores.state_stores import VersionedStore
 
 TableJoiner: TypeAlias = Callable[[Any, Any], Any]
 """``(this value, other value) -> value``."""

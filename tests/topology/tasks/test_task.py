@@ -5,10 +5,9 @@ from __future__ import annotations
 import random
 
 from penstock.streams import App, Processor, Record, key_value_store, long, string
-from penstock.topology.context import Input
-from penstock.topology.ordered_bytes import OrderedBytes
-from penstock.topology.records import NO_HEADERS
-from penstock.topology.task import CLOCKS, Task
+from penstock.topology.records import NO_HEADERS, Input
+from penstock.topology.stores.ordered_bytes import OrderedBytes
+from penstock.topology.tasks.task import CLOCKS, Task
 
 
 def _counts() -> App:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.topology.ordered_bytes import OrderedBytes, after, after_prefix
+from penstock.topology.stores.ordered_bytes import OrderedBytes, after, after_prefix
 
 KEYS = st.binary(max_size=3)
 STEPS = st.lists(

@@ -15,14 +15,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from penstock.protocol.murmur2 import partition_for_key
-from penstock.topology.batches import Stages, plan_stages
-from penstock.topology.common_reading import Read, entrance, source_reader
-from penstock.topology.context import Context, Input, enter
+from penstock.topology.context import Context, enter
 from penstock.topology.errors import InvalidRecord, TopologyError
 from penstock.topology.graph import Node, Processor, Sink, Source, SubTopology, Topology
-from penstock.topology.ordered_bytes import OrderedBytes
-from penstock.topology.records import Forward, Headers, Output, Record
+from penstock.topology.records import Forward, Headers, Input, Output, Record
 from penstock.topology.serdes import Serde, WindowedSerde
+from penstock.topology.stores.ordered_bytes import OrderedBytes
+from penstock.topology.tasks.common_reading import Read, entrance, source_reader
+from penstock.topology.tasks.stages import Stages, plan_stages
 
 CLOCKS: Final = "$clocks"
 """The name of the task's own map of stream times, for the task and by node. It has no changelog."""

@@ -18,18 +18,18 @@ from dataclasses import dataclass, field
 from struct import Struct
 from typing import Any, Final, NamedTuple
 
-from penstock.topology.context import Context
-from penstock.topology.records import Forward, Headers
-from penstock.topology.serdes import Window, Windowed
-from penstock.topology.tables import View
-from penstock.topology.window_stores import WindowStore, pack_start
-from penstock.topology.windowed_aggregates import (
+from penstock.topology.aggregates.windowed_aggregates import (
     Aggregator,
     Initializer,
     WindowedTable,
     window_closer,
     window_view,
 )
+from penstock.topology.context import Context
+from penstock.topology.operators.tables import View
+from penstock.topology.records import Forward, Headers
+from penstock.topology.serdes import Window, Windowed
+from penstock.topology.stores.window_stores import WindowStore, pack_start
 from penstock.topology.windows import SlidingWindows
 
 _TIME: Final = Struct(">q")

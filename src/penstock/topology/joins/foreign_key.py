@@ -28,10 +28,10 @@ from penstock.protocol.murmur2 import partition_for_key
 from penstock.topology.context import Context
 from penstock.topology.errors import SerdeError
 from penstock.topology.graph import Operator, Partitioner
+from penstock.topology.operators.tables import TableOperator
 from penstock.topology.records import Change, Forward, Headers
 from penstock.topology.serdes import Serde
-from penstock.topology.stores import KeyValueStore
-from penstock.topology.tables import TableOperator
+from penstock.topology.stores.state_stores import KeyValueStore
 
 ForeignKey = Callable[[Any, Any], Any]
 """``(key, value) -> foreign key``, or None."""

@@ -18,11 +18,11 @@ from typing import Any, Final, TypeAlias
 
 from penstock.topology.context import Context
 from penstock.topology.graph import Operator
-from penstock.topology.ordered_bytes import OrderedBytes
 from penstock.topology.records import NO_HEADERS, Forward, Headers
 from penstock.topology.serdes import Serde
-from penstock.topology.stores import StoreSpec
-from penstock.topology.window_stores import WindowStore
+from penstock.topology.stores.ordered_bytes import OrderedBytes
+from penstock.topology.stores.state_stores import StoreSpec
+from penstock.topology.stores.window_stores import WindowStore
 from penstock.topology.windows import JoinWindows
 
 PairJoiner: TypeAlias = Callable[[Any, Any, Any], Any]

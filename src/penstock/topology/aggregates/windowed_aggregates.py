@@ -14,13 +14,13 @@ from heapq import heapify, heappop, heappush
 from struct import Struct
 from typing import Any, Final
 
-from penstock.topology.aggregates import step_of
+from penstock.topology.aggregates.grouped_aggregates import step_of
 from penstock.topology.collected import Collected, FoldedWindows
 from penstock.topology.context import Context, StreamClock
+from penstock.topology.operators.tables import TableOperator, View
 from penstock.topology.records import NO_HEADERS, Forward, Headers
 from penstock.topology.serdes import Window, Windowed
-from penstock.topology.tables import TableOperator, View
-from penstock.topology.window_stores import SessionStore, WindowStore, pack_start, unpack_start
+from penstock.topology.stores.window_stores import SessionStore, WindowStore, pack_start, unpack_start
 from penstock.topology.windows import SessionWindows, TimeWindows
 
 Initializer = Callable[[], Any]

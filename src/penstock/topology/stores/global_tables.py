@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from struct import Struct
 from typing import Final
 
-from penstock.topology.context import Input
-from penstock.topology.ordered_bytes import OrderedBytes
+from penstock.topology.records import Input
+from penstock.topology.stores.ordered_bytes import OrderedBytes
 
 _TIME: Final = Struct(">q")
 

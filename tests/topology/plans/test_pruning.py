@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from penstock.streams import App, Stream, Table, TopologyTest, json, long, string
-from penstock.topology.pruning import records_of
-from penstock.topology.stores import KeyValueSpec
+from penstock.topology.plans.pruning import records_of
+from penstock.topology.stores.state_stores import KeyValueSpec
 
 
 def shop() -> tuple[App, dict[str, Stream | Table]]:

@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 from penstock.topology.graph import Node, Processor, Sink, Source, Topology
+from penstock.topology.operators.stateless import Branch
+from penstock.topology.operators.tables import TableToStream
 from penstock.topology.serdes import Serde
-from penstock.topology.stateless import Branch
-from penstock.topology.tables import TableToStream
 
 
 def records_of(
