@@ -3,7 +3,7 @@
 Clients of transactions version 2 don't report the partitions that they write to: the brokers that lead the
 partitions add them. Older clients must add them, and the leaders verify that they did. Either way, no
 transaction begins in a log unless its coordinator knows that it must be ended there; see
-`storage.verification`.
+`storage.producers.verification`.
 """
 
 from __future__ import annotations

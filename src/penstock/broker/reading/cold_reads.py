@@ -2,9 +2,10 @@
 
 A worker reads and checks data that a fetch did not find in memory, or that was not checked since it was read
 from the disk, before the response is sent. Then `sendfile` does not wait, and damaged data is never served.
-Large slices on the disk are read past the page cache (`storage.direct_reads`), several at once, and sent from
-the buffers; while the socket sends, the disk reads the following slices. Data that is in memory but unchecked
-is checked in place, together with some of the data after it, so that the next fetches find it ready.
+Large slices on the disk are read past the page cache (`storage.reading.direct_reads`), several at once, and
+sent from the buffers; while the socket sends, the disk reads the following slices. Data that is in memory but
+unchecked is checked in place, together with some of the data after it, so that the next fetches find it
+ready.
 """
 
 from __future__ import annotations

@@ -120,6 +120,7 @@ class ProducerState:
 
     def replay(self, header: BatchHeader, marker: EndTxnMarker | None) -> list[CompletedTransaction]:
         """Add one batch from the log. Returns the transactions that it ended, for the caller to complete."""
+        assert header.last_offset >= self.end_offset, f"offset {header.last_offset} was replayed before"
         completed: list[CompletedTransaction] = []
         if header.producer_id >= 0 and (marker is not None or not header.is_control):
             pending = self._pending({}, header, Origin.REPLICATION)
