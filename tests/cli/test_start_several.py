@@ -16,7 +16,7 @@ import pytest
 from broker_wire import Wire
 from penstock.processes.memory import bound_memory
 from penstock.protocol.messages import MetadataRequest, MetadataResponse
-from penstock.storage import meta_properties
+from penstock.storage.directories import meta_properties
 from registry_node import ask
 from waiting import wait_until
 

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from penstock.broker.setup.environment import Environment
-from penstock.storage.files import FileSystem
+from penstock.storage.disk.files import FileSystem
 
 CONTROL = Path(os.environ["PENSTOCK_TEST_DISK"])
 

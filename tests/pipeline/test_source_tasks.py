@@ -6,7 +6,7 @@ import time
 import pytest
 
 from penstock.arrow.loss import DataLoss
-from penstock.client.fetcher import PartitionRange
+from penstock.client.reading.fetcher import PartitionRange
 from penstock.spark.source.options import parse_batch
 from penstock.spark.source.read import read_ranges
 from penstock.spark.workers import connections

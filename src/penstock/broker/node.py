@@ -40,13 +40,14 @@ from penstock.broker.setup.node_limits import cleaner_config, peer_settings, ser
 from penstock.metadata.configs import BrokerConfig, ConfigError
 from penstock.metadata.configs.support import settings_without_effect
 from penstock.metadata.image import MetadataDelta, ResourceType
+from penstock.storage.directories.log_manager import LogManager
 from penstock.storage.errors import LogDirectoryError
 from penstock.storage.names import TopicPartition
 
 if TYPE_CHECKING:
     from penstock.broker.control.controller_apis import ControllerApis
     from penstock.broker.metrics.server import MetricsServer
-    from penstock.storage.log import Log
+    from penstock.storage.partition.log import Log
 
 log = logging.getLogger(__name__)
 

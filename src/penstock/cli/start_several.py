@@ -32,8 +32,8 @@ from penstock.broker.setup.local_cluster import (
 from penstock.cli.registry_process import CannotServe, RegistryProcess
 from penstock.metadata.configs import BrokerConfig
 from penstock.processes.node import ClusterError, Node
-from penstock.storage import meta_properties
-from penstock.storage.meta_properties import random_id
+from penstock.storage.directories import meta_properties
+from penstock.storage.directories.meta_properties import random_id
 
 VOTERS_MAX: Final = 3
 _REGISTRY_URL: Final = "confluent.schema.registry.url"

@@ -11,7 +11,7 @@ from streams_without_spark import MemoryPages
 
 from penstock.spark.streams.state import log
 from penstock.spark.streams.state.log import Changes, GroupState, StateDamaged, append, load
-from penstock.topology.ordered_bytes import OrderedBytes
+from penstock.topology.stores.ordered_bytes import OrderedBytes
 
 
 def new_map(name: str) -> OrderedBytes:

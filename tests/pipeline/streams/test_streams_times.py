@@ -9,9 +9,9 @@ import pytest
 
 from penstock.client.admin.topics import NewTopic, create_topics
 from penstock.client.config import ClientConfig
-from penstock.client.groups import NO_OFFSET, CommittedOffset, ConsumerGroup
-from penstock.client.metadata import TopicPartition
-from penstock.client.topics import NewTopic, create_topics
+from penstock.client.connections.cluster import Cluster
+from penstock.client.connections.metadata import TopicPartition
+from penstock.client.groups.consumer_group import NO_OFFSET, CommittedOffset, ConsumerGroup
 from penstock.spark.streams.state.times import (
     DamagedTimes,
     from_metadata,

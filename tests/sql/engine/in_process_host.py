@@ -21,7 +21,6 @@ from penstock.sql.engine.ground.cluster_topics import topics_read
 from penstock.sql.engine.reading.local_tasks import LocalTasks
 from penstock.sql.engine.reading.topic_reader import counts_of
 from penstock.sql.engine.running.host import QueryActivity, QueryFailure, QueryState, QueryStatus
-from penstock.topology.context import Input
 from penstock.topology.graph import Topology
 from penstock.topology.records import Input, Output
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from log_building import Clock, append_values, read_all
 
-from penstock.storage import checkpoints, log_manager
 from penstock.storage.config import LogConfig
+from penstock.storage.directories import log_manager
 from penstock.storage.directories.log_manager import LogManager
 from penstock.storage.disk import checkpoints
 from penstock.storage.errors import InconsistentTopicId, LogDirectoryError

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from penstock.broker.partitions.replica_manager import ReplicaManager
     from penstock.broker.partitions.replicated_partition import ReplicatedPartition
     from penstock.broker.setup.host import RunInWorker
-    from penstock.storage.log_manager import LogManager
+    from penstock.storage.directories.log_manager import LogManager
 
 TO_HIGH_WATERMARK = -1
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from penstock.broker.network.context import RequestContext
     from penstock.broker.partitions.replica import Replica
     from penstock.broker.partitions.replica_manager import ReplicaManager
-    from penstock.storage.log_manager import LogManager
+    from penstock.storage.directories.log_manager import LogManager
 
 
 Result = DescribeLogDirsResponse.DescribeLogDirsResult

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from penstock.broker.quorum.quorum import Quorum
     from penstock.metadata.controller.state import ControllerState, Decision
     from penstock.metadata.image import MetadataImage
-    from penstock.storage.log_manager import LogManager
+    from penstock.storage.directories.log_manager import LogManager
 
 R = TypeVar("R")
 

@@ -17,8 +17,8 @@ from penstock.protocol.records import Record, encode_batch
 
 if TYPE_CHECKING:
     from penstock.broker.partitions.commit_waiters import OnCommit
-    from penstock.storage.log import AppendInfo
-    from penstock.storage.verification import Verification
+    from penstock.storage.partition.log import AppendInfo
+    from penstock.storage.producers.verification import Verification
 
 __all__ = ["CoordinatorLog", "CoordinatorPartition", "Outcome", "encode_records"]
 

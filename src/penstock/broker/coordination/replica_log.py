@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from penstock.broker.partitions.commit_waiters import OnCommit
     from penstock.broker.partitions.replica import Replica
     from penstock.broker.partitions.replica_manager import ReplicaManager
-    from penstock.storage.log import AppendInfo
-    from penstock.storage.verification import Verification
+    from penstock.storage.partition.log import AppendInfo
+    from penstock.storage.producers.verification import Verification
 
 __all__ = ["ReplicaLog"]
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from penstock.broker.reading.cold_reads import ColdReads
     from penstock.broker.reading.fetch_session import FetchSessionCache
     from penstock.metadata.image import MetadataImage
-    from penstock.storage.log_manager import LogManager
+    from penstock.storage.directories.log_manager import LogManager
 
 
 class MetricsHost(Protocol):

@@ -22,7 +22,7 @@ from penstock.protocol.api_keys import ApiKey
 if TYPE_CHECKING:
     from penstock.broker.network.answers import Handler
     from penstock.broker.network.context import RequestContext
-    from penstock.storage.log import Log
+    from penstock.storage.partition.log import Log
 
 log = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from penstock.metadata.image import PartitionRegistration
     from penstock.protocol.batch import BatchHeader, Buffer
     from penstock.storage.config import LogConfig
-    from penstock.storage.log import Log
+    from penstock.storage.partition.log import Log
 
 
 class LeaderContext(Protocol):

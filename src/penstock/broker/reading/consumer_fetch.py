@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from penstock.broker.network.context import RequestContext
     from penstock.broker.partitions.replica import Replica
     from penstock.broker.reading.host import ReadingHost
-    from penstock.storage.transaction_index import AbortedTransaction
+    from penstock.storage.segments.transaction_index import AbortedTransaction
 
 READ_COMMITTED = 1
 NEAREST_SINCE_VERSION = 11

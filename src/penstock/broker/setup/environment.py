@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 from penstock.broker.network.server import ServerLimits, listening_socket
 from penstock.broker.peers.tcp import TcpDial
-from penstock.storage.files import REAL_FILES, FileSystem
-from penstock.storage.log_manager import threads
+from penstock.storage.directories.background_work import threads
+from penstock.storage.disk.files import REAL_FILES, FileSystem
 
 if TYPE_CHECKING:
     import socket

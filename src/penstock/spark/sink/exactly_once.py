@@ -31,7 +31,6 @@ from penstock.client.connections.cluster import Cluster
 from penstock.client.connections.metadata import TopicPartition
 from penstock.client.errors import ClientError
 from penstock.client.settings import ConfigError
-from penstock.client.topic_configs import max_message_bytes
 from penstock.spark.sink.checkpoint import Checkpoint, CheckpointError, OffsetEntry, SinkState
 from penstock.spark.sink.columns import SinkColumns, find_columns
 from penstock.spark.sink.encoding import RowEncoder, TopicLimits

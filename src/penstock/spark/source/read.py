@@ -16,7 +16,7 @@ from pyspark.sql.datasource import InputPartition
 from penstock.arrow.loss import LossRule
 from penstock.arrow.ranges import fetch_ranges
 from penstock.arrow.scan import scan
-from penstock.client.fetcher import Fetched, PartitionRange
+from penstock.client.reading.fetcher import Fetched, PartitionRange
 from penstock.spark.source.dead_letters import DeadLetterTopic
 from penstock.spark.source.options import SourceOptions
 from penstock.spark.workers.connections import give_back_reader, take_reader

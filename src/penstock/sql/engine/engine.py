@@ -60,7 +60,6 @@ from penstock.sql.language import statements as s
 from penstock.sql.language.errors import SqlError
 from penstock.sql.language.statement_printing import print_statement
 from penstock.sql.language.statements import Described, SourceKind
-from penstock.topology.description import describe as topology_text
 from penstock.topology.errors import StreamsError
 from penstock.topology.plans.description import describe as topology_text
 

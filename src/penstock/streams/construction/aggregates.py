@@ -9,14 +9,18 @@ from penstock.streams.construction.groups import StreamGroup, TableGroup
 from penstock.streams.construction.handles import TableHandle
 from penstock.streams.durations import Duration, duration_ms
 from penstock.streams.windows import AnyWindows
-from penstock.topology.aggregates import AggregateStream
+from penstock.topology.aggregates.grouped_aggregates import AggregateStream
+from penstock.topology.aggregates.sliding_windows import AggregateSlidingWindows
+from penstock.topology.aggregates.windowed_aggregates import (
+    AggregateSessions,
+    AggregateTimeWindows,
+    WindowedTable,
+)
 from penstock.topology.errors import TopologyError
+from penstock.topology.operators.tables import AggregatedTogether, TableOperator
 from penstock.topology.serdes import Serde, Windowed, session_windowed, time_windowed
-from penstock.topology.sliding_windows import AggregateSlidingWindows
-from penstock.topology.stores import KeyValueSpec, StoreSpec
-from penstock.topology.tables import AggregatedTogether, TableOperator
-from penstock.topology.window_stores import SessionSpec, WindowSpec
-from penstock.topology.windowed_aggregates import AggregateSessions, AggregateTimeWindows, WindowedTable
+from penstock.topology.stores.state_stores import KeyValueSpec, StoreSpec
+from penstock.topology.stores.window_stores import SessionSpec, WindowSpec
 from penstock.topology.windows import SessionWindows, SlidingWindows
 
 K = TypeVar("K")

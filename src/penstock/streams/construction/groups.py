@@ -7,8 +7,8 @@ from typing import Any, Generic, TypeVar
 from penstock.streams.builder import Builder
 from penstock.streams.construction.handles import StreamHandle
 from penstock.topology.graph import Node, Source
+from penstock.topology.operators.tables import change_serde
 from penstock.topology.serdes import Serde
-from penstock.topology.tables import change_serde
 
 K = TypeVar("K")
 V = TypeVar("V")

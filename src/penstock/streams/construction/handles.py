@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from penstock.streams.builder import Builder
+from penstock.topology.aggregates.windowed_aggregates import WindowedTable
 from penstock.topology.errors import TopologyError
 from penstock.topology.graph import Node, Operator, Partitioner
+from penstock.topology.operators.tables import AggregatedTogether, TableOperator, TableToStream
 from penstock.topology.serdes import Serde
-from penstock.topology.stores import KeyValueSpec, StoreSpec, VersionedSpec
-from penstock.topology.tables import AggregatedTogether, TableOperator, TableToStream
-from penstock.topology.windowed_aggregates import WindowedTable
+from penstock.topology.stores.state_stores import KeyValueSpec, StoreSpec, VersionedSpec
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -8,13 +8,13 @@ from typing import Any
 from penstock.streams.construction.handles import GlobalTableHandle, StreamHandle, TableHandle, same_builder
 from penstock.streams.durations import Duration, duration_ms
 from penstock.streams.windows import NO_GRACE, join_windows
-from penstock.topology.buffers import RecordBufferSpec
 from penstock.topology.errors import TopologyError
+from penstock.topology.joins.stream_joins import JoinStreams, KeepForJoin, UnmatchedSpec
+from penstock.topology.joins.table_joins import JoinStreamGlobalTable, JoinStreamTable
+from penstock.topology.operators.stateless import PassThrough
 from penstock.topology.serdes import Serde
-from penstock.topology.stateless import PassThrough
-from penstock.topology.stream_joins import JoinStreams, KeepForJoin, UnmatchedSpec
-from penstock.topology.table_joins import JoinStreamGlobalTable, JoinStreamTable
-from penstock.topology.window_stores import WindowSpec
+from penstock.topology.stores.buffers import RecordBufferSpec
+from penstock.topology.stores.window_stores import WindowSpec
 from penstock.topology.windows import JoinWindows
 
 

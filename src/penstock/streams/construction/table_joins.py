@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.streams.construction.handles import JoinedTableHandle, TableHandle, same_builder
-from penstock.topology.foreign_key import (
+from penstock.topology.graph import Repartition, Sink, Source
+from penstock.topology.joins.foreign_key import (
     AnswerSubscription,
     AnswerUpdate,
     JoinResponses,
@@ -17,11 +18,10 @@ from penstock.topology.foreign_key import (
     subscription_partitioner,
     subscription_serde,
 )
-from penstock.topology.graph import Repartition, Sink, Source
+from penstock.topology.joins.table_joins import JoinTables, MergeTables
+from penstock.topology.operators.tables import TableSource
 from penstock.topology.serdes import Serde, raw
-from penstock.topology.stores import KeyValueSpec, StoreSpec
-from penstock.topology.table_joins import JoinTables, MergeTables
-from penstock.topology.tables import TableSource
+from penstock.topology.stores.state_stores import KeyValueSpec, StoreSpec
 
 
 def join_tables(

@@ -7,12 +7,12 @@ from typing import Any, TypeVar
 from penstock.streams.builder import Builder
 from penstock.streams.construction.handles import StreamHandle, TableHandle
 from penstock.streams.suppressing import Suppressed
-from penstock.topology.buffers import ChangeBufferSpec
 from penstock.topology.errors import TopologyError
 from penstock.topology.graph import Node
-from penstock.topology.stores import KeyValueSpec, StoreSpec, VersionedSpec
-from penstock.topology.suppress import Suppress
-from penstock.topology.tables import TableSource
+from penstock.topology.operators.suppress import Suppress
+from penstock.topology.operators.tables import TableSource
+from penstock.topology.stores.buffers import ChangeBufferSpec
+from penstock.topology.stores.state_stores import KeyValueSpec, StoreSpec, VersionedSpec
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -10,10 +10,10 @@ from penstock.streams.construction.groups import StreamGroup
 from penstock.streams.dsl.table import Table
 from penstock.streams.dsl.windowed import WindowedStream
 from penstock.streams.windows import AnyWindows, Emit
-from penstock.topology.aggregates import AggregateStream, ReduceStream
+from penstock.topology.aggregates.grouped_aggregates import AggregateStream, ReduceStream
 from penstock.topology.errors import TopologyError
+from penstock.topology.operators.tables import TableOperator
 from penstock.topology.serdes import Serde, long, sum_and_count
-from penstock.topology.tables import TableOperator
 from penstock.topology.vectorised import Count, Extreme, Mean, Sum, VectorisedFold
 from penstock.topology.vectorised import aggregator as as_aggregator
 

@@ -10,8 +10,8 @@ from penstock.streams.construction.frames import stage_as_frame
 from penstock.streams.construction.handles import StreamHandle
 from penstock.topology.errors import TopologyError
 from penstock.topology.graph import Operator, Partitioner, Sink, TopicChooser
+from penstock.topology.operators.stateless import Branch, Filter, PassThrough, Peek
 from penstock.topology.serdes import Serde
-from penstock.topology.stateless import Branch, Filter, PassThrough, Peek
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -15,9 +15,8 @@ from penstock.streams.dsl.table import GlobalTable, Table
 from penstock.streams.durations import Duration
 from penstock.topology.errors import TopologyError
 from penstock.topology.graph import Operator
-from penstock.topology.process import Process, Processor
-from penstock.topology.serdes import Serde
-from penstock.topology.stateless import (
+from penstock.topology.operators.process import Process, Processor
+from penstock.topology.operators.stateless import (
     FlatMap,
     FlatMapValues,
     MapRecord,
@@ -25,7 +24,8 @@ from penstock.topology.stateless import (
     MapValuesWithKey,
     SelectKey,
 )
-from penstock.topology.stores import BytesSpec, StoreSpec
+from penstock.topology.serdes import Serde
+from penstock.topology.stores.state_stores import BytesSpec, StoreSpec
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -13,9 +13,9 @@ from penstock.streams.construction.table_joins import join_foreign_key, join_tab
 from penstock.streams.construction.tables import suppress
 from penstock.streams.dsl import stream
 from penstock.streams.suppressing import Suppressed
-from penstock.topology.aggregates import AggregateTable
+from penstock.topology.aggregates.grouped_aggregates import AggregateTable
+from penstock.topology.operators.tables import FilterTable, MapTableValues, Regroup, TableOperator
 from penstock.topology.serdes import Serde, long, sum_and_count
-from penstock.topology.tables import FilterTable, MapTableValues, Regroup, TableOperator
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

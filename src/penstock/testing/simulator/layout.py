@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from penstock.broker.setup.storage_format import FormatOptions, format_storage
-from penstock.storage import meta_properties
+from penstock.storage.directories import meta_properties
 from penstock.testing.simulator.nodes import EPOCH_MS, VirtualNode
 
 CLUSTER_ID: Final = "simulatedClusterIdAAAA"

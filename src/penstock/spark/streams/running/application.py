@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from penstock.client.config import ClientConfig
-from penstock.client.groups import ConsumerGroup
-from penstock.client.metadata import TopicPartition
+from penstock.client.connections.cluster import Cluster
+from penstock.client.connections.metadata import TopicPartition
+from penstock.client.groups.consumer_group import ConsumerGroup
 from penstock.spark.launching.profiles import PROFILES, ProfileName
 from penstock.spark.launching.session import build_session
 from penstock.spark.observing.observation import DEFAULT_HOST, observe
@@ -45,7 +46,6 @@ from penstock.spark.streams.running.preparation import (
     prepare_topics,
     written_topics,
 )
-from penstock.topology.description import describe
 from penstock.topology.errors import TopologyError
 from penstock.topology.graph import Topology
 from penstock.topology.plans.description import describe

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from penstock.client.cluster import Cluster
-from penstock.client.groups import CommittedOffset, ConsumerGroup
-from penstock.client.metadata import TopicPartition
-from penstock.client.offsets import EARLIEST, LATEST, IsolationLevel, list_offsets
-from penstock.client.topics import NewTopic, create_topics
+from penstock.client.admin.topics import NewTopic, create_topics
+from penstock.client.connections.cluster import Cluster
+from penstock.client.connections.metadata import TopicPartition
+from penstock.client.groups.consumer_group import CommittedOffset, ConsumerGroup
+from penstock.client.reading.offsets import EARLIEST, LATEST, IsolationLevel, list_offsets
 from penstock.spark.streams.planning.plan import shuffled_topics
 from penstock.topology.errors import StreamsError
 from penstock.topology.graph import InternalTopic, Sink, Topology

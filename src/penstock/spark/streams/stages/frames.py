@@ -26,7 +26,7 @@ from penstock.spark.streams.running.preparation import client_properties, read_t
 from penstock.spark.streams.stages.typed_columns import Column, column_of
 from penstock.topology.errors import StreamsError, TopologyError
 from penstock.topology.graph import Node, Topology
-from penstock.topology.pruning import records_of
+from penstock.topology.plans.pruning import records_of
 from penstock.topology.serdes import Serde
 
 if TYPE_CHECKING:

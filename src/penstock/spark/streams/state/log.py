@@ -28,7 +28,7 @@ from typing import Final, NamedTuple, Protocol
 import numpy as np
 
 from penstock.spark.streams.blocks.packing import Binary
-from penstock.topology.ordered_bytes import OrderedBytes
+from penstock.topology.stores.ordered_bytes import OrderedBytes
 
 SEGMENT_BYTES: Final = 256 << 10
 """The largest size of a segment, beyond which values cost the state store more than in proportion."""

@@ -20,8 +20,8 @@ import numpy as np
 from penstock.client.connections.metadata import TopicPartition
 from penstock.spark.sink.staged import GroupNote
 from penstock.spark.streams.blocks.packing import Binary, Block, Kind
-from penstock.topology.ordered_bytes import OrderedBytes
-from penstock.topology.task import TASK_CLOCK
+from penstock.topology.stores.ordered_bytes import OrderedBytes
+from penstock.topology.tasks.task import TASK_CLOCK
 
 METADATA_BYTES_MAX: Final = 4096
 """The default of a broker's offset.metadata.max.bytes."""

@@ -19,7 +19,7 @@ from penstock.spark.source.read import read_ranges
 from penstock.spark.streams.blocks.layout import block_of
 from penstock.spark.streams.blocks.packing import Kind, note_of
 from penstock.spark.streams.planning.plan import StreamsPlan
-from penstock.topology.global_tables import follow
+from penstock.topology.stores.global_tables import follow
 
 
 class GlobalTables:

@@ -13,11 +13,10 @@ from penstock.spark.streams.blocks.layout import block_of
 from penstock.spark.streams.blocks.packing import Binary, Block, Kind, outputs_by_topic, tick
 from penstock.spark.streams.planning.plan import StreamsPlan
 from penstock.spark.workers.memory import seldom_collecting
-from penstock.topology.common_reading import CommonReading, Read
-from penstock.topology.context import Input
 from penstock.topology.graph import SubTopology
-from penstock.topology.records import Headers, Output
-from penstock.topology.task import Task
+from penstock.topology.records import Headers, Input, Output
+from penstock.topology.tasks.common_reading import CommonReading, Read
+from penstock.topology.tasks.task import Task
 
 Row = tuple[int, bytes]
 """A row of the query: the group and a packed block."""

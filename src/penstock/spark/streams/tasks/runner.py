@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from penstock.client.metadata import TopicPartition
+from penstock.client.connections.metadata import TopicPartition
 from penstock.spark.streams.blocks.packing import Binary, Block, Kind, Position, in_order, outputs_by_topic
 from penstock.spark.streams.planning.plan import StreamsPlan, clock_name
 from penstock.spark.streams.state.log import Changes, Delta, GroupState, Pages, append, load

@@ -10,16 +10,14 @@ import time
 from enum import Enum
 from typing import Final, NamedTuple
 
-from penstock.client.admin.topics import BROKER_DEFAULT, NewTopic, create_topics
 from penstock.client.config import ClientConfig
 from penstock.client.connections.cluster import Cluster
 from penstock.client.connections.metadata import TopicPartition
 from penstock.client.errors import ClientError, TransactionLost
-from penstock.client.fetcher import FetchConfig, Fetcher, PartitionRange
-from penstock.client.metadata import TopicPartition
-from penstock.client.offsets import EARLIEST, LATEST, IsolationLevel, list_offsets
-from penstock.client.producer import Producer, ProducerConfig
-from penstock.client.transactor import LOST, Transactor
+from penstock.client.producing.producer import Producer, ProducerConfig
+from penstock.client.producing.transactor import LOST, Transactor
+from penstock.client.reading.fetcher import FetchConfig, Fetcher, PartitionRange
+from penstock.client.reading.offsets import EARLIEST, LATEST, IsolationLevel, list_offsets
 from penstock.protocol.records import Record, decode_batches, encode_batch
 
 _TRANSACTION_TIMEOUT_MS: Final = 60_000

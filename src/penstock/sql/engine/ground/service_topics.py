@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from penstock.client.cluster import Cluster
-from penstock.client.topics import BROKER_DEFAULT, NewTopic, create_topics
+from penstock.client.admin.topics import BROKER_DEFAULT, NewTopic, create_topics
+from penstock.client.connections.cluster import Cluster
 from penstock.sql.engine.ground.config import EngineConfig
 from penstock.sql.engine.ground.properties import Values
 from penstock.sql.language.keywords import quoted

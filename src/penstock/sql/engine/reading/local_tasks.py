@@ -9,8 +9,6 @@ from typing import Final
 
 from penstock.protocol.murmur2 import partition_for_key
 from penstock.sql.engine.reading.feeds import Chunk
-from penstock.topology.common_reading import CommonReading
-from penstock.topology.context import Input
 from penstock.topology.graph import Topology
 from penstock.topology.records import Input, Output
 from penstock.topology.tasks.common_reading import CommonReading

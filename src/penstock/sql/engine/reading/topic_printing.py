@@ -18,7 +18,7 @@ from penstock.sql.formats.json.writing import single_writer
 from penstock.sql.formats.registry.registered import PREFIX_BYTES
 from penstock.sql.formats.registry_schemas import REGISTRY_FORMATS
 from penstock.sql.language import statements as s
-from penstock.topology.context import Input
+from penstock.topology.records import Input
 
 _NULL: Final = "<null>"
 _FORMATS: Final = {name: format_ for format_, name in REGISTRY_FORMATS.items()}

@@ -18,11 +18,10 @@ from typing import Final, Protocol
 from penstock.client.connections.cluster import Cluster
 from penstock.client.connections.metadata import TopicPartition
 from penstock.client.errors import ClientError, OffsetOutOfRange
-from penstock.client.metadata import TopicPartition
 from penstock.sql.engine.ground.errors import EngineError, ErrorCode
 from penstock.sql.engine.reading.feeds import Chunk, Feed, Feeds
 from penstock.sql.engine.reading.workers import Job, Workers
-from penstock.topology.context import Input
+from penstock.topology.records import Input
 
 log = logging.getLogger(__name__)
 

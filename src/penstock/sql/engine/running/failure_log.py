@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
-from penstock.client.cluster import Cluster
+from penstock.client.connections.cluster import Cluster
 from penstock.client.errors import ClientError
-from penstock.client.producer import Producer, ProducerConfig
+from penstock.client.producing.producer import Producer, ProducerConfig
 from penstock.protocol.records import Record, encode_batch
 from penstock.sql.engine.ground.config import EngineConfig
 from penstock.sql.engine.ground.service_topics import log_topic

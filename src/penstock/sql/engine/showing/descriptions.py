@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from penstock.client.groups import CommittedOffset
-from penstock.client.metadata import TopicPartition
+from penstock.client.connections.metadata import TopicPartition
+from penstock.client.groups.consumer_group import CommittedOffset
 from penstock.sql.analysis.plan import Plan
 from penstock.sql.catalog import Column, DataSource, Role
 from penstock.sql.engine.ground.cluster_topics import Topics, TopicShape
@@ -32,7 +32,7 @@ from penstock.sql.engine.ground.state import State
 from penstock.sql.engine.running.host import QueryState, QueryStatus
 from penstock.sql.functions import Function
 from penstock.sql.language.types import Array, Decimal, Map, SqlType, Struct
-from penstock.topology.description import describe as topology_text
+from penstock.topology.plans.description import describe as topology_text
 
 _FIELD_TYPES = {Role.KEY: "KEY", Role.HEADERS: "HEADER"}
 
