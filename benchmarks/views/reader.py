@@ -14,7 +14,7 @@ import threading
 import time
 from typing import Any
 
-from penstock.views import Views
+from penstock.views import KeyValueView, Views
 from penstock.views.server import ViewServer
 from views.application import build
 from views.lookups import in_process, over_http
@@ -36,7 +36,7 @@ def process(servers: str) -> None:
     with Views(build().topology(), bootstrap_servers=servers) as views:
         views.wait_until_ready(300)
         ready_s = time.monotonic() - began
-        latest = views.store(STORE)
+        latest = views.store(STORE, KeyValueView)
         gc.collect()
         _tell(ready_s=ready_s, keys=latest.approximate_count(), memory_mb=memory_mb() - before_mb)
         sys.setswitchinterval(0.001)

@@ -18,14 +18,17 @@ from penstock.testing import Cluster
 from penstock.topology.serdes import Window
 from penstock.views import (
     InvalidQuery,
+    KeyValueView,
     NotPresent,
     Position,
     PositionNotReached,
     StoreNotQueryable,
     StoreRestoring,
     UnknownStore,
+    UnsupportedQuery,
     Views,
     ViewsClosed,
+    WindowView,
 )
 from waiting import wait_until
 
@@ -352,6 +355,9 @@ def test_errors_name_what_was_found(servers: str, name: str) -> None:
         views.store("count")
     with pytest.raises(StoreNotQueryable, match=r"lost .* has no changelog"):
         views.store("lost")
+    assert views.store("counts", KeyValueView[int, int]).name == "counts"
+    with pytest.raises(UnsupportedQuery, match="store counts is a KeyValueView, not a WindowView"):
+        views.store("counts", WindowView)
     with pytest.raises(InvalidQuery, match="'ann' is no key of store counts"):
         views.store("counts").get("ann")
     for text in ("[]", '{"t": 1}', '{"t": {"x": 1}}', '{"t": {"0": -1}}', "{"):

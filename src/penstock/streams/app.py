@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 K = TypeVar("K")
 V = TypeVar("V")
+W = TypeVar("W", bound="View[Any, Any]")
 
 
 class App:
@@ -383,17 +384,23 @@ class App:
         )
         return self._running
 
-    def store(self, name: str) -> Any:
+    @overload
+    def store(self, name: str) -> View[Any, Any]: ...
+
+    @overload
+    def store(self, name: str, kind: type[W]) -> W: ...
+
+    def store(self, name: str, kind: type[View[Any, Any]] | None = None) -> View[Any, Any]:
         """Return a store of the running application for queries: see `RunningApp.store`.
 
-        Raises TopologyError before `start`, UnknownStore, StoreNotQueryable.
+        Raises TopologyError before `start`, UnknownStore, StoreNotQueryable, UnsupportedQuery.
         """
         if self._running is None:
             raise TopologyError(
                 f"{self.name} was not started by this process: expected start() before store(), or views() "
                 "to query an application that runs elsewhere"
             )
-        return self._running.store(name)
+        return self._running.store(name) if kind is None else self._running.store(name, kind)
 
     def views(
         self,

@@ -21,6 +21,7 @@ from penstock.views.errors import (
     ViewsClosed,
 )
 from penstock.views.position import Position
+from penstock.views.queries import Answer
 from penstock.views.stores import (
     Entries,
     Entry,
@@ -30,7 +31,7 @@ from penstock.views.stores import (
     View,
     WindowView,
 )
-from penstock.views.views import Answer, Views
+from penstock.views.views import Views
 
 __all__ = [
     "Answer",

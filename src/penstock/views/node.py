@@ -30,9 +30,10 @@ from penstock.views.errors import (
 )
 from penstock.views.forwarding import Forwarder, Unreachable
 from penstock.views.position import Position, merged
+from penstock.views.queries import Answer, Query
 from penstock.views.reads import Found, GetValue, GetWindow, Scan
 from penstock.views.routes import Routes
-from penstock.views.views import Answer, Query, Views
+from penstock.views.views import Views
 
 log = logging.getLogger(__name__)
 

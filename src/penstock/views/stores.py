@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar, get_origin
 
 from penstock.topology.errors import StreamsError
 from penstock.topology.serdes import Serde, Window
@@ -14,6 +14,7 @@ from penstock.topology.stores.window_stores import SessionSpec, WindowSpec
 from penstock.views.catalog import ViewedStore
 from penstock.views.errors import InvalidQuery, UnsupportedQuery
 from penstock.views.position import Position
+from penstock.views.queries import DEFAULT_TIMEOUT_S, Answer, Query
 from penstock.views.reads import (
     Fetch,
     Found,
@@ -26,13 +27,29 @@ from penstock.views.reads import (
     Scan,
     scan_of,
 )
-from penstock.views.views import DEFAULT_TIMEOUT_S, Answer, Query, Views
+from penstock.views.replica import Replica
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 PAGE: Final = 1_000
 _EVERYTHING: Final = 1 << 62
+
+
+class Followed(Protocol):
+    """The part of `Views` that a view of one store needs."""
+
+    def ask(self, query: Query, timeout_s: float) -> Answer[Found]:
+        """Return the answer, waiting for it if necessary."""
+
+    def answer(self, query: Query) -> Answer[Found] | None:
+        """Return the answer if it is available without waiting."""
+
+    def held(self, store: ViewedStore) -> Mapping[int, Replica]:
+        """Return the replicas of a store that are held here, by partition."""
+
+    def wait_until_ready(self, timeout_s: float | None = None) -> None:
+        """Wait until all logs have been read to their ends."""
 
 
 class Entry(NamedTuple, Generic[K, V]):
@@ -65,7 +82,7 @@ class View(ABC, Generic[K, V]):
     PositionNotReached, NotPresent, InvalidQuery.
     """
 
-    def __init__(self, views: Views, store: ViewedStore) -> None:
+    def __init__(self, views: Followed, store: ViewedStore) -> None:
         self._views = views
         self.store = store
 
@@ -288,13 +305,16 @@ _KINDS: Final[Mapping[type, type[View[Any, Any]]]] = {
 }
 
 
-def view_of(views: Views, name: str) -> Any:
-    """Return the view of a store: a `KeyValueView`, `VersionedView`, `WindowView` or `SessionView`.
+def view_of(views: Followed, store: ViewedStore, kind: type[View[Any, Any]]) -> View[Any, Any]:
+    """Return the view of a store. Raises UnsupportedQuery if its class is not ``kind`` or below it.
 
-    Raises UnknownStore, StoreNotQueryable.
+    ``kind`` may name types of keys and values, such as ``KeyValueView[str, int]``; these are not checked.
     """
-    store = views.find(name)
-    return _KINDS[type(store.spec)](views, store)
+    view = _KINDS[type(store.spec)](views, store)
+    expected = get_origin(kind) or kind
+    if not isinstance(view, expected):
+        raise UnsupportedQuery(f"store {store.name} is a {type(view).__name__}, not a {expected.__name__}")
+    return view
 
 
 def serialized(serde: Serde[Any], key: object, store: str) -> bytes:

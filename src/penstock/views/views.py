@@ -13,8 +13,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import CancelledError, Future
 from concurrent.futures import TimeoutError as FutureTimeout
-from dataclasses import dataclass, field
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, TypeVar, overload
 
 from penstock.client.config import ClientConfig
 from penstock.client.connections.metadata import TopicPartition
@@ -34,41 +33,19 @@ from penstock.views.errors import (
     ViewsClosed,
 )
 from penstock.views.position import Position, merged
+from penstock.views.queries import DEFAULT_TIMEOUT_S, Answer, Query
 from penstock.views.reads import Found, GetValue, GetWindow, Read, Scan, merged_rows
 from penstock.views.replica import Replica
+from penstock.views.stores import View, view_of
 from penstock.views.waiting import Waiting
 
 T = TypeVar("T")
+W = TypeVar("W", bound=View[Any, Any])
 
-DEFAULT_TIMEOUT_S: Final = 5.0
 _REST_S: Final = 0.02
 """The pause before the next fetch, so that several small batches share one response, which is costly."""
 _IDLE_MS: Final = "500"
 """The longest wait of a fetch without data. Each idle view costs one request in this time."""
-
-
-@dataclass(frozen=True, slots=True)
-class Answer(Generic[T]):
-    """A value and the position of the logs at which it was read: it contains everything before that."""
-
-    value: T
-    position: Position
-
-
-@dataclass(frozen=True)
-class Query:
-    """A read of a store.
-
-    Attributes:
-        partitions: the partitions to read; None: those that the key may be in, or all.
-        at_least: what the answer must cover: offsets of the store's log, of topics that the application
-            reads, or both.
-    """
-
-    store: ViewedStore
-    read: Read
-    partitions: tuple[int, ...] | None = None
-    at_least: Position = field(default_factory=Position)
 
 
 def all_partitions(topic: str, count: int) -> Collection[int]:
@@ -140,14 +117,20 @@ class Views:
 
     # What there is
 
-    def store(self, name: str) -> Any:
+    @overload
+    def store(self, name: str) -> View[Any, Any]: ...
+
+    @overload
+    def store(self, name: str, kind: type[W]) -> W: ...
+
+    def store(self, name: str, kind: type[View[Any, Any]] = View) -> View[Any, Any]:
         """Return a `KeyValueView`, `VersionedView`, `WindowView` or `SessionView`.
 
-        Raises UnknownStore, StoreNotQueryable.
+        ``kind`` is that class, for type checkers with the types of keys and values too: with
+        ``views.store("counts", KeyValueView[str, int])`` they know what ``get`` returns. Raises UnknownStore,
+        StoreNotQueryable, and UnsupportedQuery if the store is of another kind.
         """
-        from penstock.views.stores import view_of  # that module imports this one
-
-        return view_of(self, name)
+        return view_of(self, self.find(name), kind)
 
     def find(self, name: str) -> ViewedStore:
         """Return a viewed store. Raises UnknownStore, StoreNotQueryable."""

@@ -7,7 +7,7 @@ import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from penstock.client.config import ClientConfig
 from penstock.client.connections.cluster import Cluster
@@ -57,6 +57,8 @@ if TYPE_CHECKING:
 
     from penstock.spark.observing.listener import Watcher
     from penstock.spark.observing.observation import Observation
+
+W = TypeVar("W", bound=View[Any, Any])
 
 
 class RunningApp:
@@ -147,12 +149,19 @@ class RunningApp:
         """The progress of all batches that Spark keeps (``spark.sql.streaming.numRecentProgressUpdates``)."""
         return [read_progress(found) for found in self.query.recentProgress]
 
-    def store(self, name: str) -> Any:
+    @overload
+    def store(self, name: str) -> View[Any, Any]: ...
+
+    @overload
+    def store(self, name: str, kind: type[W]) -> W: ...
+
+    def store(self, name: str, kind: type[View[Any, Any]] = View) -> View[Any, Any]:
         """Return a view to query a store: a `KeyValueView`, `VersionedView`, `WindowView` or `SessionView`.
 
-        With the first call, this process begins to follow the logs of all stores, until the application is
-        stopped; the views hold committed data. docs/streams-queries.md describes the guarantees. Raises
-        UnknownStore, StoreNotQueryable.
+        ``kind`` is that class, for type checkers: see `Views.store`. With the first call, this process begins
+        to follow the logs of all stores, until the application is stopped; the views hold committed data.
+        docs/streams-queries.md describes the guarantees. Raises UnknownStore, StoreNotQueryable, and
+        UnsupportedQuery if the store is of another kind.
         """
         if self._views is None:
             servers = self._client["bootstrap.servers"]
@@ -160,7 +169,7 @@ class RunningApp:
             views.find(name)
             views.start()
             self._views = views
-        return self._views.store(name)
+        return self._views.store(name, kind)
 
     def describe(self) -> str:
         """Describe the topology in the format of Kafka Streams."""
