@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.metadata.configs import SHIPPED_PROPERTIES, BrokerConfig, ConfigError, Listener, topic_config
+from penstock.metadata.configs import SHIPPED_PROPERTIES, BrokerConfig, InvalidConfig, Listener, topic_config
 
 CONTROLLER = "CONTROLLER://h:2"
 
@@ -14,8 +14,8 @@ def single_node(**properties: str) -> BrokerConfig:
     return BrokerConfig.single_node({key.replace("_", "."): value for key, value in properties.items()})
 
 
-def refusal(**properties: str) -> ConfigError:
-    with pytest.raises(ConfigError) as refused:
+def refusal(**properties: str) -> InvalidConfig:
+    with pytest.raises(InvalidConfig) as refused:
         single_node(**properties)
     return refused.value
 
@@ -49,7 +49,7 @@ def test_a_wrong_value_says_what_was_found_and_expected() -> None:
 
 
 def test_required_configs_must_be_there() -> None:
-    with pytest.raises(ConfigError, match="Missing required config"):
+    with pytest.raises(InvalidConfig, match="Missing required config"):
         BrokerConfig.from_properties({"node.id": "1"})
     without_node_id = {key: value for key, value in SHIPPED_PROPERTIES.items() if key != "node.id"}
     assert BrokerConfig.from_properties({**without_node_id, "broker.id": "7"}).node_id == 7
@@ -194,5 +194,5 @@ def test_cordoned_directories_are_some_of_the_log_directories() -> None:
         ("/c", "Invalid entry in cordoned.log.dirs: /c"),
         ("*,/a", "must not contain other"),
     ):
-        with pytest.raises(ConfigError, match=words):
+        with pytest.raises(InvalidConfig, match=words):
             cordoned(value)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.metadata.configs import ConfigError, ConfigKey, ConfigType, UpdateMode
+from penstock.metadata.configs import ConfigKey, ConfigType, InvalidConfig, UpdateMode
 from penstock.metadata.configs.definition import ConfigValue
 from penstock.metadata.configs.reference import (
     BROKER_KEYS,
@@ -82,7 +82,7 @@ def test_topic_values_are_typed(name: str, text: str, value: ConfigValue) -> Non
     ],
 )
 def test_wrong_topic_values_are_refused_in_kafkas_words(name: str, text: str, message: str) -> None:
-    with pytest.raises(ConfigError) as refused:
+    with pytest.raises(InvalidConfig) as refused:
         TOPIC_KEYS[name].parse(text)
     assert message in str(refused.value)
     assert refused.value.key == name
@@ -105,7 +105,7 @@ def test_share_groups_begin_at_a_known_place(text: str, fits: bool) -> None:
     if fits:
         assert key.parse(text) == text
     else:
-        with pytest.raises(ConfigError):
+        with pytest.raises(InvalidConfig):
             key.parse(text)
 
 

@@ -49,8 +49,8 @@ from penstock.spark.sink import publisher as publishing
 from penstock.spark.sink.encoding import EncodedBatch
 from penstock.spark.sink.marker import Marker, MarkerDamaged
 from penstock.spark.sink.publisher import (
-    CheckpointMismatch,
     Content,
+    MarkerMismatch,
     MarkerMissing,
     Outcome,
     Publisher,
@@ -520,13 +520,9 @@ def test_what_cannot_be_settled_is_refused(target: Target, query_id: str) -> Non
             elsewhere.publish(publication(7, "run"))
         sink.publish(publication(7, "run"))
         assert sink.publish(publication(7, "next")) is Outcome.WAS_PUBLISHED
-        with pytest.raises(
-            CheckpointMismatch, match="batch 7 was to be written, but the cluster has batch 7"
-        ):
+        with pytest.raises(MarkerMismatch, match="batch 7 was to be written, but the cluster has batch 7"):
             sink.publish(publication(7, "next", fingerprint="another"))
-        with pytest.raises(
-            CheckpointMismatch, match="batch 6 was to be written, but the cluster has batch 7"
-        ):
+        with pytest.raises(MarkerMismatch, match="batch 6 was to be written, but the cluster has batch 7"):
             sink.publish(publication(6, "next"))
         foreign = ConsumerGroup(cluster, sink.group_id)
         offsets = {TopicPartition(TOPICS[0], 0): CommittedOffset(3, metadata="by hand")}

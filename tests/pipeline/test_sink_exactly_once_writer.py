@@ -21,7 +21,7 @@ from penstock.spark.sink.checkpoint import CheckpointError
 from penstock.spark.sink.encoding import EncodedBatch
 from penstock.spark.sink.exactly_once import ExactlyOnceStreamWriter, driver_id
 from penstock.spark.sink.options import parse_sink
-from penstock.spark.sink.publisher import CheckpointMismatch, RunFenced
+from penstock.spark.sink.publisher import MarkerMismatch, RunFenced
 from penstock.spark.sink.staged import Run, Stage, StagedBatchMissing, TaskStaged
 from to_the_end import TO_THE_END
 
@@ -150,7 +150,7 @@ def test_another_cluster_is_refused(query: Query) -> None:
     query.run(0, "a")
     state = query.checkpoint / "penstock" / "sink.json"
     state.write_text(json.dumps(json.loads(state.read_text()) | {"cluster_id": "another"}))
-    with pytest.raises(CheckpointMismatch, match="has written to the cluster another so far"):
+    with pytest.raises(MarkerMismatch, match="has written to the cluster another so far"):
         query.run(1, "b")
 
 

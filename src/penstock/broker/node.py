@@ -37,7 +37,7 @@ from penstock.broker.reading.cold_reads import READERS, ColdReads
 from penstock.broker.reading.fetch_session import FetchSessionCache
 from penstock.broker.setup.environment import Environment
 from penstock.broker.setup.node_limits import cleaner_config, peer_settings, server_limits, storage_config
-from penstock.metadata.configs import BrokerConfig, ConfigError
+from penstock.metadata.configs import BrokerConfig, InvalidConfig
 from penstock.metadata.configs.support import settings_without_effect
 from penstock.metadata.image import MetadataDelta, ResourceType
 from penstock.storage.directories.log_manager import LogManager
@@ -410,7 +410,7 @@ class Broker:
         self.logs.config = storage_config(self.config)
         try:
             self.logs.cordoned = frozenset(self.config.cordoned_log_dirs)
-        except ConfigError as error:
+        except InvalidConfig as error:
             log.error("dynamic config ignored error=%s", error)  # it was set for other log.dirs
         self.logs.cleaner.reconfigure(cleaner_config(self.config))
 

@@ -51,7 +51,7 @@ def cluster_properties(node_id: int, listen: str, controller: str | None, join: 
 
 
 def prepare(config: BrokerConfig, join: str | None) -> None:
-    """Format the node's directories if none is formatted yet. Raises CannotJoin, FormatError, OSError."""
+    """Format the node's directories if none is formatted yet. Raises CannotJoin, CannotFormat, OSError."""
     from penstock.broker.setup.storage_format import FormatOptions, format_storage
     from penstock.storage.directories import meta_properties
 

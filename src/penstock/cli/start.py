@@ -79,7 +79,7 @@ def start(
     ] = "127.0.0.1:8081",
 ) -> None:
     """Run a node. It prints "ready on HOST:PORT" when it accepts connections; SIGTERM stops it cleanly."""
-    from penstock.metadata.configs import ConfigError
+    from penstock.metadata.configs import InvalidConfig
 
     try:
         if brokers is not None:
@@ -95,7 +95,7 @@ def start(
             broker_config = read_config(data_dir, listen, config, settings or [])
         else:
             broker_config = _member_config(data_dir, listen, node_id, controller, join, settings or [])
-    except (ConfigError, ValueError) as error:
+    except (InvalidConfig, ValueError) as error:
         _fail(str(error), EXIT_CONFIG)
     except join_words.CannotJoin as error:
         _fail(str(error), EXIT_FAILED)
@@ -112,7 +112,7 @@ def read_config(
 ) -> "BrokerConfig":
     """The node's configuration: the file, or Kafka's defaults for one node, overridden by the command line.
 
-    Raises ConfigError, and ValueError for a file that can't be read or parsed.
+    Raises InvalidConfig, and ValueError for a file that can't be read or parsed.
     """
     from penstock.metadata.configs import BrokerConfig
 
@@ -139,9 +139,9 @@ def _member_config(
 ) -> "BrokerConfig":
     """The configuration of one node among several; formats its directories.
 
-    Raises ConfigError, ValueError, CannotJoin.
+    Raises InvalidConfig, ValueError, CannotJoin.
     """
-    from penstock.broker.setup.storage_format import FormatError
+    from penstock.broker.setup.storage_format import CannotFormat
     from penstock.metadata.configs import BrokerConfig
     from penstock.storage.errors import LogDirectoryError
 
@@ -154,7 +154,7 @@ def _member_config(
     config = BrokerConfig.from_properties(properties)
     try:
         join_words.prepare(config, join)
-    except (FormatError, LogDirectoryError, OSError) as error:
+    except (CannotFormat, LogDirectoryError, OSError) as error:
         raise join_words.CannotJoin(str(error)) from error
     return config
 
@@ -167,7 +167,7 @@ def _run_several(
     settings: list[str],
     registry_listen: str | None,
 ) -> NoReturn:
-    """Check the options of ``--brokers`` and run the nodes. Raises ConfigError, ValueError."""
+    """Check the options of ``--brokers`` and run the nodes. Raises InvalidConfig, ValueError."""
     from penstock.cli.start_several import run_several
 
     if file is not None:
@@ -227,21 +227,21 @@ def _registry_address(listen: str) -> tuple[str, int]:
 
 
 def _schema_ids(url: str) -> "SchemaIds":
-    """The schema ids of a registry. Raises ConfigError."""
+    """The schema ids of a registry. Raises InvalidConfig."""
     from penstock.cli.schema_ids import RegisteredIds
     from penstock.client import settings
-    from penstock.metadata.configs import ConfigError
+    from penstock.metadata.configs import InvalidConfig
 
     try:
         return RegisteredIds(url)
     except settings.ConfigError as error:
-        raise ConfigError("confluent.schema.registry.url", str(error)) from error
+        raise InvalidConfig("confluent.schema.registry.url", str(error)) from error
 
 
 async def _run(config: "BrokerConfig", registry_at: tuple[str, int] | None) -> int:
     from penstock.broker.node import Broker, CannotStart
     from penstock.broker.setup import log_format
-    from penstock.metadata.configs import ConfigError
+    from penstock.metadata.configs import InvalidConfig
 
     log_format.configure("INFO")
     stopping = asyncio.Event()
@@ -262,9 +262,9 @@ async def _run(config: "BrokerConfig", registry_at: tuple[str, int] | None) -> i
             print("penstock: stopped while starting", file=sys.stderr, flush=True)
             os._exit(0)
         host, port = await starting
-    except (ConfigError, CannotStart) as error:
+    except (InvalidConfig, CannotStart) as error:
         print(f"penstock: {error}", file=sys.stderr)
-        return EXIT_CONFIG if isinstance(error, ConfigError) else EXIT_FAILED
+        return EXIT_CONFIG if isinstance(error, InvalidConfig) else EXIT_FAILED
     _calm_garbage_collector()
     broker.loop_lag.forget()
     print(f"ready on {host}:{port}", flush=True)

@@ -55,7 +55,7 @@ def run_several(
 ) -> NoReturn:
     """Run ``count`` nodes, and a schema registry if it has an address, until they are stopped.
 
-    Brokers listen from ``port`` on, controllers a thousand above; 0 takes free ports. Raises ConfigError,
+    Brokers listen from ``port`` on, controllers a thousand above; 0 takes free ports. Raises InvalidConfig,
     ValueError.
     """
     ports = ReservedPorts(host)

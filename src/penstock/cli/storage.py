@@ -7,7 +7,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from penstock.broker.setup.storage_format import FormatError, FormatOptions, format_storage, storage_info
+from penstock.broker.setup.storage_format import CannotFormat, FormatOptions, format_storage, storage_info
 from penstock.cli.start import EXIT_CONFIG, EXIT_FAILED, read_config
 from penstock.metadata.configs import BrokerConfig, ConfigError
 from penstock.storage.directories.meta_properties import random_id
@@ -92,7 +92,7 @@ def format_directories(
         )
         for line in format_storage(broker_config, options, time.time_ns() // 1_000_000):
             print(line)
-    except (FormatError, LogDirectoryError, OSError) as error:
+    except (CannotFormat, LogDirectoryError, OSError) as error:
         _fail(str(error), EXIT_FAILED)
 
 
@@ -119,14 +119,14 @@ def random_uuid() -> None:
 def _config(data_dir: Path | None, file: Path | None, settings: list[str] | None) -> BrokerConfig:
     try:
         return read_config(data_dir, None, file, settings or [])
-    except (ConfigError, ValueError) as error:
+    except (InvalidConfig, ValueError) as error:
         _fail(str(error), EXIT_CONFIG)
 
 
 def _feature(text: str) -> tuple[str, int]:
     name, separator, level = text.partition("=")
     if not separator or not level.strip().isdigit():
-        raise FormatError(f"--feature {text}: expected NAME=LEVEL with a number")
+        raise CannotFormat(f"--feature {text}: expected NAME=LEVEL with a number")
     return name.strip(), int(level)
 
 

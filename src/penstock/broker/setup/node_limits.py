@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock.broker.network.server import ServerLimits
 from penstock.broker.peers import PeerSettings
-from penstock.metadata.configs import BrokerConfig, ConfigError
+from penstock.metadata.configs import BrokerConfig, InvalidConfig
 from penstock.storage.compaction.config import CleanerConfig
 from penstock.storage.directories.config import LogManagerConfig
 
@@ -13,7 +13,7 @@ KAFKA_SOCKET_BUFFER_BYTES = 102400
 
 
 def server_limits(config: BrokerConfig) -> ServerLimits:
-    """Return the server's limits. Raises ConfigError for overrides that are not `address:count` pairs."""
+    """Return the server's limits. Raises InvalidConfig for overrides that are not `address:count` pairs."""
     return ServerLimits(
         socket_request_max_bytes=config.get_int("socket.request.max.bytes"),
         queued_max_request_bytes=config.get_int("queued.max.request.bytes"),
@@ -64,7 +64,7 @@ def _per_ip(text: str) -> dict[str, int]:
     for item in filter(None, (part.strip() for part in text.split(","))):
         address, _, count = item.rpartition(":")
         if not address or not count.isdigit():
-            raise ConfigError(
+            raise InvalidConfig(
                 "max.connections.per.ip.overrides",
                 f"max.connections.per.ip.overrides: expected address:count, found {item!r}",
             )

@@ -39,7 +39,7 @@ DYNAMIC: Final = 1
 _VOTER: Final = re.compile(r"(\d+)@(?:\[([0-9A-Fa-f:.%]+)\]|([^:\[\]]+)):(\d+):([A-Za-z0-9_-]{22})")
 
 
-class FormatError(Exception):
+class CannotFormat(Exception):
     """The directories cannot be formatted with these options; the message gives the reason."""
 
 
@@ -61,7 +61,7 @@ def format_storage(
 ) -> Iterator[str]:
     """Format a node's log directories, and yield lines of text that report the progress.
 
-    Raises FormatError, also for directories that belong to another node or cluster; LogDirectoryError for an
+    Raises CannotFormat, also for directories that belong to another node or cluster; LogDirectoryError for an
     invalid meta.properties; OSError.
     """
     voters = _initial_voters(config, options)
@@ -131,7 +131,7 @@ def storage_info(directories: Sequence[Path]) -> tuple[list[str], list[str]]:
 def _already_there(config: BrokerConfig, options: FormatOptions) -> dict[Path, MetaProperties | None]:
     """Return the properties of each log directory, None if it is new.
 
-    Raises FormatError if a directory belongs to another node or cluster, or is formatted already and the
+    Raises CannotFormat if a directory belongs to another node or cluster, or is formatted already and the
     options don't ignore that.
     """
     found = {directory: meta_properties.read(directory) for directory in config.log_dirs}
@@ -139,12 +139,12 @@ def _already_there(config: BrokerConfig, options: FormatOptions) -> dict[Path, M
         if properties is None:
             continue
         if properties.cluster_id != options.cluster_id or properties.node_id != config.node_id:
-            raise FormatError(
+            raise CannotFormat(
                 f"Log directory {directory} belongs to node {properties.node_id} of cluster "
                 f"{properties.cluster_id}, expected node {config.node_id} of cluster {options.cluster_id}."
             )
         if not options.ignore_formatted:
-            raise FormatError(
+            raise CannotFormat(
                 f"Log directory {directory} is already formatted. "
                 "Use --ignore-formatted to ignore this directory and format the others."
             )
@@ -163,14 +163,14 @@ def _kind(config: BrokerConfig, directory: Path, voters: VoterSet | None) -> str
 
 
 def _initial_voters(config: BrokerConfig, options: FormatOptions) -> VoterSet | None:
-    """The voters at the start of the metadata log; None if it does not contain them. Raises FormatError."""
+    """The voters at the start of the metadata log; None if it does not contain them. Raises CannotFormat."""
     if sum((options.standalone, options.no_initial_controllers, options.initial_controllers is not None)) > 1:
-        raise FormatError(
+        raise CannotFormat(
             "Only one of --standalone, --initial-controllers and --no-initial-controllers can be used."
         )
     wants_voters = options.standalone or options.initial_controllers is not None
     if config.quorum_voters and wants_voters:
-        raise FormatError(
+        raise CannotFormat(
             "You cannot specify controller.quorum.voters and format the node with --initial-controllers or "
             "--standalone. If you want to use dynamic quorum, please remove controller.quorum.voters and "
             "specify controller.quorum.bootstrap.servers instead."
@@ -180,7 +180,7 @@ def _initial_voters(config: BrokerConfig, options: FormatOptions) -> VoterSet | 
     if options.initial_controllers is not None:
         return parse_voters(options.initial_controllers, config.controller_listener_names[0])
     if config.is_controller and not config.quorum_voters and not options.no_initial_controllers:
-        raise FormatError(
+        raise CannotFormat(
             "Because controller.quorum.voters is not set on this controller, you must specify one of the "
             "following: --standalone, --initial-controllers, or --no-initial-controllers."
         )
@@ -189,13 +189,13 @@ def _initial_voters(config: BrokerConfig, options: FormatOptions) -> VoterSet | 
 
 def _this_voter(config: BrokerConfig) -> Voter:
     if not config.is_controller:
-        raise FormatError("You can only use --standalone on a controller.")
+        raise CannotFormat("You can only use --standalone on a controller.")
     endpoints = {
         listener.name: Address(listener.host or "localhost", listener.port)
         for listener in config.advertised_controller_listeners[:1]
     }
     if not endpoints:
-        raise FormatError(
+        raise CannotFormat(
             "No controller listeners found: name one in listeners and controller.listener.names."
         )
     key = ReplicaKey(config.node_id, uuid_from_text(random_id()))
@@ -203,18 +203,18 @@ def _this_voter(config: BrokerConfig) -> Voter:
 
 
 def parse_voters(text: str, listener_name: str) -> VoterSet:
-    """Parse the voters in ``id@host:port:directory,...``, all on one listener. Raises FormatError."""
+    """Parse the voters in ``id@host:port:directory,...``, all on one listener. Raises CannotFormat."""
     voters = []
     for item in text.split(","):
         match = _VOTER.fullmatch(item.strip())
         if match is None:
-            raise FormatError(f"--initial-controllers: expected id@host:port:directory-id, found {item!r}")
+            raise CannotFormat(f"--initial-controllers: expected id@host:port:directory-id, found {item!r}")
         voter_id, v6, host, port, directory_id = match.groups()
         key = ReplicaKey(int(voter_id), uuid_from_text(directory_id))
         voters.append(Voter(key, {listener_name: Address(v6 or host, int(port))}, 0, DYNAMIC))
     ids = [voter.key.id for voter in voters]
     if len(set(ids)) < len(ids):
-        raise FormatError(f"--initial-controllers: each id may appear only once, found {ids}")
+        raise CannotFormat(f"--initial-controllers: each id may appear only once, found {ids}")
     return VoterSet(voters)
 
 
@@ -224,11 +224,13 @@ def parse_voters(text: str, listener_name: str) -> VoterSet:
 def _levels(config: BrokerConfig, options: FormatOptions) -> dict[str, int]:
     chosen = dict(options.features)
     if METADATA_VERSION in chosen and options.release_version is not None:
-        raise FormatError("Use --release-version instead of --feature metadata.version=X to avoid ambiguity.")
+        raise CannotFormat(
+            "Use --release-version instead of --feature metadata.version=X to avoid ambiguity."
+        )
     is_dynamic = not config.quorum_voters
     kraft_version = chosen.get(KRAFT_VERSION, DYNAMIC if is_dynamic else 0)
     if (kraft_version > 0) != is_dynamic:
-        raise FormatError(
+        raise CannotFormat(
             f"kraft.version cannot be {kraft_version} "
             f"{'without' if is_dynamic else 'with'} controller.quorum.voters: the configuration "
             "has the voters at level 0, the metadata log from 1 on. Omit --feature to use the right level."
@@ -245,7 +247,7 @@ def _levels(config: BrokerConfig, options: FormatOptions) -> dict[str, int]:
                 )
         return initial_features(level, chosen)
     except UnknownFeature as error:
-        raise FormatError(str(error)) from None
+        raise CannotFormat(str(error)) from None
 
 
 # The files

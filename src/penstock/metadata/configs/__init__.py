@@ -5,7 +5,7 @@ readers.
 """
 
 from penstock.metadata.configs.broker_config import SHIPPED_PROPERTIES, BrokerConfig
-from penstock.metadata.configs.definition import ConfigError, ConfigKey, ConfigType, ConfigValue, UpdateMode
+from penstock.metadata.configs.definition import ConfigKey, ConfigType, ConfigValue, InvalidConfig, UpdateMode
 from penstock.metadata.configs.listeners import SECURITY_PROTOCOLS, Listener, Voter
 from penstock.metadata.configs.topic_config import topic_config, validate_topic_config
 
@@ -13,10 +13,10 @@ __all__ = [
     "SECURITY_PROTOCOLS",
     "SHIPPED_PROPERTIES",
     "BrokerConfig",
-    "ConfigError",
     "ConfigKey",
     "ConfigType",
     "ConfigValue",
+    "InvalidConfig",
     "Listener",
     "UpdateMode",
     "Voter",

@@ -14,7 +14,7 @@ from typing import Final
 
 from penstock.metadata.configs.cleaner import check_cleaner_memory
 from penstock.metadata.configs.cordoned import CORDONED_LOG_DIRS, cordoned_paths
-from penstock.metadata.configs.definition import ConfigError, ConfigKey, ConfigValue, UpdateMode
+from penstock.metadata.configs.definition import ConfigKey, ConfigValue, InvalidConfig, UpdateMode
 from penstock.metadata.configs.listeners import (
     ANY_ADDRESS,
     Address,
@@ -85,13 +85,13 @@ class BrokerConfig(Mapping[str, ConfigValue]):
     def from_properties(cls, properties: Mapping[str, str]) -> BrokerConfig:
         """Create a config and check every key and value.
 
-        Raises ConfigError with the key, the value found and the value expected.
+        Raises InvalidConfig with the key, the value found and the value expected.
         """
         for name, text in properties.items():
             check_static(name, text)
         for key in BROKER_KEYS.values():
             if key.required and key.name not in properties and not _stands_for(key, properties):
-                raise ConfigError(key.name, f"Missing required config {key.name}: {key.doc}")
+                raise InvalidConfig(key.name, f"Missing required config {key.name}: {key.doc}")
         config = cls(_with_node_id(properties))
         refuse_unsupported(config)
         check_roles(config)
@@ -259,7 +259,7 @@ class BrokerConfig(Mapping[str, ConfigValue]):
 
     @property
     def cordoned_log_dirs(self) -> list[Path]:
-        """The log directories that take no new replicas. Raises ConfigError if one is not in `log_dirs`."""
+        """The log directories that take no new replicas. Raises InvalidConfig if one is not in `log_dirs`."""
         return cordoned_paths(self.get_list(CORDONED_LOG_DIRS), self.log_dirs)
 
     @property
@@ -289,23 +289,28 @@ class BrokerConfig(Mapping[str, ConfigValue]):
         )
 
     def check_listeners(self) -> None:
-        """Check that listeners, advertised listeners and listener names fit together. Raises ConfigError."""
+        """Check that listeners, advertised listeners and listener names fit together.
+
+        Raises InvalidConfig.
+        """
         check_advertised("advertised.listeners", self.advertised_controller_listeners)
         if not self.is_broker:
             return
         names = [listener.name for listener in self.broker_listeners]
         if not names:
-            raise ConfigError("listeners", "listeners: at least one must not be in controller.listener.names")
+            raise InvalidConfig(
+                "listeners", "listeners: at least one must not be in controller.listener.names"
+            )
         check_advertised("advertised.listeners", self.advertised_listeners)
         for listener in self.advertised_listeners:
             if listener.name not in names:
-                raise ConfigError(
+                raise InvalidConfig(
                     "advertised.listeners",
                     f"advertised.listeners: {listener.name} is not one of the names in listeners "
                     f"({', '.join(names)})",
                 )
         if self.inter_broker_listener_name not in names:
-            raise ConfigError(
+            raise InvalidConfig(
                 "inter.broker.listener.name",
                 f"inter.broker.listener.name: {self.inter_broker_listener_name} must be one of the "
                 f"advertised listeners ({', '.join(names)})",
@@ -313,7 +318,7 @@ class BrokerConfig(Mapping[str, ConfigValue]):
 
 
 def check_static(name: str, text: str) -> None:
-    """Check one property of a file or the command line. Raises ConfigError if it is unknown or invalid."""
+    """Check one property of a file or the command line. Raises InvalidConfig if it is unknown or invalid."""
     key = broker_key(name)
     if key is not None:
         key.parse(text)
@@ -329,5 +334,5 @@ def _with_node_id(properties: Mapping[str, str]) -> dict[str, str]:
     """Set both ``node.id`` and its older name ``broker.id``, which must agree."""
     node_id = properties.get("node.id", properties.get("broker.id", ""))
     if properties.get("broker.id", node_id).strip() != node_id.strip():
-        raise ConfigError("broker.id", "You must set `node.id` to the same value as `broker.id`.")
+        raise InvalidConfig("broker.id", "You must set `node.id` to the same value as `broker.id`.")
     return {**properties, "node.id": node_id.strip(), "broker.id": node_id.strip()}

@@ -42,7 +42,7 @@ _REQUIRED: Final = "required"
 _RANGES: Final = {"INT": 31, "SHORT": 15, "LONG": 63}
 
 
-class ConfigError(ValueError):
+class InvalidConfig(ValueError):
     """A config is unknown or has an invalid value; ``key`` names the config."""
 
     def __init__(self, key: str, message: str) -> None:
@@ -93,7 +93,7 @@ class ConfigKey(NamedTuple):
     def parse(self, text: str | None) -> ConfigValue:
         """Parse ``text`` into the typed value.
 
-        Raises ConfigError with the value found and the values expected.
+        Raises InvalidConfig with the value found and the values expected.
         """
         value = None if text is None else parse_value(self.name, self.type, text)
         if self.rule is not None and (problem := self.rule(self.name, value)):
@@ -101,9 +101,9 @@ class ConfigKey(NamedTuple):
         return value
 
 
-def invalid(name: str, found: str, reason: str) -> ConfigError:
+def invalid(name: str, found: str, reason: str) -> InvalidConfig:
     """Create the error for an invalid value of ``name``."""
-    return ConfigError(name, f"Invalid value {found} for configuration {name}: {reason}")
+    return InvalidConfig(name, f"Invalid value {found} for configuration {name}: {reason}")
 
 
 def parse_value(name: str, type_: ConfigType, text: str) -> ConfigValue:

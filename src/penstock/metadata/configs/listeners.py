@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from penstock.metadata.configs.definition import ConfigError, invalid
+from penstock.metadata.configs.definition import InvalidConfig, invalid
 
 SECURITY_PROTOCOLS: Final = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 """Kafka's security protocols and their numbers in RegisterBroker records."""
@@ -85,7 +85,7 @@ def _parse_listener(key: str, uri: str, protocols: Mapping[str, str]) -> Listene
 
 
 def check_advertised(key: str, advertised: Sequence[Listener]) -> None:
-    """Check that clients can connect to every advertised address. Raises ConfigError."""
+    """Check that clients can connect to every advertised address. Raises InvalidConfig."""
     for listener in advertised:
         if listener.host in ANY_ADDRESS[1:]:
             raise invalid(key, str(listener), "an advertised listener cannot be the nonroutable meta-address")
@@ -99,7 +99,7 @@ def parse_voters(items: Sequence[str]) -> list[Voter]:
         host, _, port = address.rpartition(":")
         voters.append(Voter(int(node_id), host.strip("[]"), int(port)))
     if len({voter.node_id for voter in voters}) < len(voters):
-        raise ConfigError(
+        raise InvalidConfig(
             "controller.quorum.voters", "controller.quorum.voters: each id may appear only once"
         )
     return voters

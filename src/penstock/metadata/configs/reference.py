@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from penstock.metadata.configs.definition import ConfigError, ConfigKey, read_table
+from penstock.metadata.configs.definition import ConfigKey, InvalidConfig, read_table
 from penstock.metadata.configs.rules import rule_of
 from penstock.metadata.configs.tables import (
     client_metrics,
@@ -83,8 +83,8 @@ def belongs_to_plugin(name: str) -> bool:
     return name.startswith(_PLUGIN_PREFIXES)
 
 
-def unknown_key(name: str, known: Iterable[str]) -> ConfigError:
+def unknown_key(name: str, known: Iterable[str]) -> InvalidConfig:
     """Create the error for an unknown name, with the most similar known name as a hint."""
     nearest = difflib.get_close_matches(name, known, n=1, cutoff=_NEAR)
     hint = f"; did you mean {nearest[0]}?" if nearest else ""
-    return ConfigError(name, f"Unknown config {name}{hint}")
+    return InvalidConfig(name, f"Unknown config {name}{hint}")

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.metadata.configs.definition import ConfigError, invalid
+from penstock.metadata.configs.definition import InvalidConfig, invalid
 
 if TYPE_CHECKING:
     from penstock.metadata.configs.broker_config import BrokerConfig
 
 
 def check_roles(config: BrokerConfig) -> None:
-    """Raise ConfigError for the first setting that contradicts `process.roles`."""
+    """Raise InvalidConfig for the first setting that contradicts `process.roles`."""
     if config.is_controller:
         _check_controller(config)
     else:
@@ -25,7 +25,7 @@ def check_roles(config: BrokerConfig) -> None:
     if config.metadata_log_dir not in config.log_dirs:
         raise invalid("metadata.log.dir", str(config.metadata_log_dir), "it must be one of log.dirs")
     if not config.is_quorum_of_one and not config.quorum_voters and not config.quorum_bootstrap_servers:
-        raise ConfigError(
+        raise InvalidConfig(
             "controller.quorum.bootstrap.servers",
             "controller.quorum.bootstrap.servers: expected the addresses of controllers, since "
             "controller.quorum.voters names none and this node is not a quorum by itself",
@@ -35,20 +35,20 @@ def check_roles(config: BrokerConfig) -> None:
 def _check_controller(config: BrokerConfig) -> None:
     voters = config.quorum_voters
     if voters and all(voter.node_id != config.node_id for voter in voters):
-        raise ConfigError(
+        raise InvalidConfig(
             "controller.quorum.voters",
             f"controller.quorum.voters: node {config.node_id} is a controller and must be one of the voters, "
             f"found {', '.join(str(voter.node_id) for voter in voters)}",
         )
     if not config.controller_listeners and not config.is_quorum_of_one:
-        raise ConfigError(
+        raise InvalidConfig(
             "controller.listener.names",
             "controller.listener.names: at least one of the names must appear in listeners if the "
             "quorum has several nodes",
         )
     missing = set(config.controller_listener_names) - {listener.name for listener in config.listeners}
     if missing and config.controller_listeners:
-        raise ConfigError(
+        raise InvalidConfig(
             "controller.listener.names",
             f"controller.listener.names: {', '.join(sorted(missing))} must appear in listeners",
         )
@@ -56,12 +56,12 @@ def _check_controller(config: BrokerConfig) -> None:
 
 def _check_broker_alone(config: BrokerConfig) -> None:
     if any(voter.node_id == config.node_id for voter in config.quorum_voters):
-        raise ConfigError(
+        raise InvalidConfig(
             "controller.quorum.voters",
             f"controller.quorum.voters: node {config.node_id} is a broker only and must not be a voter",
         )
     if config.controller_listeners:
-        raise ConfigError(
+        raise InvalidConfig(
             "controller.listener.names",
             "controller.listener.names: none of the names may appear in listeners of a node that is a broker "
             f"only, found {config.controller_listeners[0]}",

@@ -33,7 +33,7 @@ RACK_AWARE_SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSe
 
 
 def refuse_unsupported(config: BrokerConfig) -> None:
-    """Raise ConfigError for the first setting that requires a feature this release does not have."""
+    """Raise InvalidConfig for the first setting that requires a feature this release does not have."""
     for name, (only, reason) in _ONLY.items():
         if config[name] != only:
             raise invalid(name, str(config.static[name]), reason)

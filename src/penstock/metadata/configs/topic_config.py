@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from penstock.metadata.configs.broker_config import BrokerConfig
-from penstock.metadata.configs.definition import ConfigError, ConfigKey, ConfigValue
+from penstock.metadata.configs.definition import ConfigKey, ConfigValue, InvalidConfig
 from penstock.metadata.configs.reference import TOPIC_KEYS
 
 _MS_PER: Final = {"hours": 3_600_000, "minutes": 60_000}
@@ -47,11 +47,11 @@ def topic_config(broker: BrokerConfig, overrides: Mapping[str, str]) -> dict[str
 
 
 def validate_topic_config(overrides: Mapping[str, str | None], broker: BrokerConfig) -> None:
-    """Check the topic configs of a request. Raises ConfigError with Kafka's message."""
+    """Check the topic configs of a request. Raises InvalidConfig with Kafka's message."""
     for name, text in overrides.items():
         key = TOPIC_KEYS.get(name)
         if key is None:
-            raise ConfigError(name, f"Unknown topic config name: {name}")
+            raise InvalidConfig(name, f"Unknown topic config name: {name}")
         key.parse(text)
     values = topic_config(broker, {name: text for name, text in overrides.items() if text is not None})
     for check in _CHECKS:
@@ -63,7 +63,7 @@ def _compaction_lags(values: Mapping[str, ConfigValue]) -> None:
     assert isinstance(lowest, int)
     assert isinstance(highest, int)
     if lowest > highest:
-        raise ConfigError(
+        raise InvalidConfig(
             "min.compaction.lag.ms",
             f"conflict topic config setting min.compaction.lag.ms ({lowest}) > "
             f"max.compaction.lag.ms ({highest})",
@@ -72,7 +72,7 @@ def _compaction_lags(values: Mapping[str, ConfigValue]) -> None:
 
 def _remote_storage(values: Mapping[str, ConfigValue]) -> None:
     if values["remote.storage.enable"]:
-        raise ConfigError(
+        raise InvalidConfig(
             "remote.storage.enable",
             "Tiered Storage functionality is disabled in the broker. "
             "Topic cannot be configured with remote log storage.",

@@ -12,7 +12,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import Final, NamedTuple, TypeVar
 
-from penstock.metadata.configs import BrokerConfig, ConfigError, ConfigType, UpdateMode, validate_topic_config
+from penstock.metadata.configs import (
+    BrokerConfig,
+    ConfigType,
+    InvalidConfig,
+    UpdateMode,
+    validate_topic_config,
+)
 from penstock.metadata.configs.cleaner import check_cleaner_change
 from penstock.metadata.configs.cordoned import CORDONED_LOG_DIRS
 from penstock.metadata.configs.definition import ConfigKey, split_list
@@ -270,7 +276,7 @@ def _check_configs(
     values = {key: value for key, value in wanted.items() if value is not None}
     try:
         owner.check_configs(state, name, values)
-    except ConfigError as error:
+    except InvalidConfig as error:
         code = ErrorCode.INVALID_REQUEST if type_ == ResourceType.BROKER else ErrorCode.INVALID_CONFIG
         raise Refusal(code, str(error)) from None
 
@@ -423,12 +429,12 @@ def check_own_broker(
             if key is not None:
                 key.parse(text)
         _check_beside_static(broker, name, values)
-    except ConfigError as error:
+    except InvalidConfig as error:
         raise Refusal(ErrorCode.INVALID_REQUEST, str(error)) from None
 
 
 def _check_beside_static(now: BrokerConfig, name: str, values: Mapping[str, str]) -> None:
-    """Raise ConfigError if a broker with the configs ``now`` cannot take these dynamic configs."""
+    """Raise InvalidConfig if a broker with the configs ``now`` cannot take these dynamic configs."""
     for config in _THREAD_COUNTS:
         if name and config in values:
             _check_thread_count(now, config, values[config])
@@ -456,7 +462,7 @@ def _check_thread_count(config: BrokerConfig, name: str, text: str) -> None:
     elif wanted < now // 2:
         problem = f"value should be at least half the current value {now}"
     if problem:
-        raise ConfigError(
+        raise InvalidConfig(
             name, f"Dynamic thread count update validation failed for {name}={wanted}, {problem}"
         )
 
@@ -471,14 +477,14 @@ def _group_configs(state: ControllerState, _name: str, values: Mapping[str, str]
     config = state.config()
     for name, text in values.items():
         if name not in GROUP_KEYS:
-            raise ConfigError(name, f"Unknown group config name: {name}")
+            raise InvalidConfig(name, f"Unknown group config name: {name}")
         value = GROUP_KEYS[name].parse(text)
         kind, _, rest = name.partition(".")
         lowest, highest = (f"group.{kind}.{bound}.{rest.removeprefix('num.')}" for bound in ("min", "max"))
         if isinstance(value, int) and lowest in BROKER_KEYS and value < config.get_int(lowest):
-            raise ConfigError(name, f"{name} must be greater than or equal to {lowest}")
+            raise InvalidConfig(name, f"{name} must be greater than or equal to {lowest}")
         if isinstance(value, int) and highest in BROKER_KEYS and value > config.get_int(highest):
-            raise ConfigError(name, f"{name} must be less than or equal to {highest}")
+            raise InvalidConfig(name, f"{name} must be less than or equal to {highest}")
     for kind in ("consumer", "share", "streams"):
         _check_heartbeat(kind, values, config)
 
@@ -490,7 +496,7 @@ def _check_heartbeat(kind: str, values: Mapping[str, str], config: BrokerConfig)
         for name in (session, heartbeat)
     )
     if session_ms <= heartbeat_ms:
-        raise ConfigError(session, f"{session} must be greater than {heartbeat}")
+        raise InvalidConfig(session, f"{session} must be greater than {heartbeat}")
 
 
 def _named_subscription(_state: ControllerState, name: str) -> None:
@@ -525,7 +531,7 @@ def _client_metrics_configs(_state: ControllerState, _name: str, values: Mapping
     for pattern in split_list(values.get("match", "")):
         parameter, separator, regex = pattern.partition("=")
         if not separator or parameter.strip() not in _MATCH_PARAMETERS or not _compiles(regex.strip()):
-            raise ConfigError("match", f"Illegal client matching pattern: {pattern}")
+            raise InvalidConfig("match", f"Illegal client matching pattern: {pattern}")
 
 
 def _compiles(regex: str) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Final, TypeAlias
 
-from penstock.metadata.configs import BrokerConfig, ConfigError, validate_topic_config
+from penstock.metadata.configs import BrokerConfig, InvalidConfig, validate_topic_config
 from penstock.metadata.configs.describe import describe_topic
 from penstock.metadata.controller.configs import forget_eligible_leaders
 from penstock.metadata.controller.placement import manual_partition, place, placed_partition
@@ -126,7 +126,7 @@ def _judged_configs(config: BrokerConfig, overrides: dict[str, str]) -> ResultCo
     """All configs of a topic with ``overrides``, as the response shows them. Raises Refusal if invalid."""
     try:
         validate_topic_config(overrides, config)
-    except ConfigError as error:
+    except InvalidConfig as error:
         raise Refusal(ErrorCode.INVALID_CONFIG, str(error)) from None
     return [
         CreateTopicsResponse.CreatableTopicConfigs(

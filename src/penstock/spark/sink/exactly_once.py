@@ -38,8 +38,8 @@ from penstock.spark.sink.locations import Location
 from penstock.spark.sink.options import SinkOptions
 from penstock.spark.sink.ownership import Driver, Ownership
 from penstock.spark.sink.publisher import (
-    CheckpointMismatch,
     Content,
+    MarkerMismatch,
     Publication,
     Publisher,
     publish_once,
@@ -117,7 +117,7 @@ class ExactlyOnceStreamWriter(DataSourceStreamArrowWriter):
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Publish the batch.
 
-        Raises RunFenced, MarkerMissing, CheckpointMismatch and other ClientErrors; CheckpointError and
+        Raises RunFenced, MarkerMissing, MarkerMismatch and other ClientErrors; CheckpointError and
         StagedBatchMissing.
         """
         reports = _reports(messages)
@@ -132,7 +132,7 @@ class ExactlyOnceStreamWriter(DataSourceStreamArrowWriter):
         if state is None:
             return  # no rows yet, so there is no topic to keep the marker under: the batch may be repeated
         if state.cluster_id != cluster_id:
-            raise CheckpointMismatch(
+            raise MarkerMismatch(
                 f"the query has written to the cluster {state.cluster_id} so far, 'kafka.bootstrap.servers' "
                 f"now names {cluster_id}: start with a new checkpoint"
             )

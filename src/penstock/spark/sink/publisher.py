@@ -57,7 +57,7 @@ class MarkerMissing(ClientError):
     """The cluster no longer holds the marker of the last published batch."""
 
 
-class CheckpointMismatch(ClientError):
+class MarkerMismatch(ClientError):
     """The marker in the cluster does not come from this checkpoint."""
 
 
@@ -139,7 +139,7 @@ class Publisher:
     def publish(self, batch: Publication) -> Outcome:
         """Publish the batch, or find that it was already published, and return.
 
-        Raises RunFenced, MarkerMissing, CheckpointMismatch; ClientError if the cluster does not answer or
+        Raises RunFenced, MarkerMissing, MarkerMismatch; ClientError if the cluster does not answer or
         rejects a request. After an error the batch may or may not be published; another `publish` finds out.
         """
         lost: list[TransactionLost] = []
@@ -282,7 +282,7 @@ class Publisher:
             return False
         if (marker.batch_id, marker.fingerprint) == (batch.batch_id, batch.fingerprint):
             return True
-        raise CheckpointMismatch(
+        raise MarkerMismatch(
             f"batch {batch.batch_id} was to be written, but the cluster has batch {marker.batch_id} of run "
             f"{marker.run_id} with other input offsets: the checkpoint is an older copy, entries were "
             "removed from it, or another driver still uses it. To write the input again, start "
