@@ -3,30 +3,66 @@
 import penstock
 
 penstock.read("orders", "127.0.0.1:9092").to_polars()
+
+The exceptions that `read` and what it returns can raise are here too; `penstock.errors` lists all of the
+library.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+from penstock.errors import PenstockError
 
 if TYPE_CHECKING:
-    from penstock.arrow.topic_scan import read as read
+    from penstock.arrow.batches import UndecodableRecord
+    from penstock.arrow.loss import DataLoss
+    from penstock.arrow.topic_scan import read
+    from penstock.client.errors import ClientError, ServerUnreachable, UnknownPartition
+    from penstock.client.settings import ConfigError
+    from penstock.protocol.batch import CorruptBatch, MalformedRecords
 
-__all__ = ["read"]
+__all__ = [
+    "ClientError",
+    "ConfigError",
+    "CorruptBatch",
+    "DataLoss",
+    "MalformedRecords",
+    "PenstockError",
+    "ServerUnreachable",
+    "UndecodableRecord",
+    "UnknownPartition",
+    "read",
+]
+
+_MODULES: Final = {
+    "ClientError": "penstock.client.errors",
+    "ConfigError": "penstock.client.settings",
+    "CorruptBatch": "penstock.protocol.batch",
+    "DataLoss": "penstock.arrow.loss",
+    "MalformedRecords": "penstock.protocol.batch",
+    "ServerUnreachable": "penstock.client.errors",
+    "UndecodableRecord": "penstock.arrow.batches",
+    "UnknownPartition": "penstock.client.errors",
+    "read": "penstock.arrow.topic_scan",
+}
 
 
 def __getattr__(name: str) -> object:
-    """`read` on its first use: the broker and whoever imports a part must not pay for Arrow."""
-    if name != "read":
+    """Import a name on its first use: the broker and all who import a part must not pay for Arrow."""
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
-        from penstock.arrow.topic_scan import read
+        found: object = getattr(import_module(_MODULES[name]), name)
     except ModuleNotFoundError as missing:
         if missing.name not in ("pyarrow", "numpy"):
             raise
-        raise ImportError("penstock.read needs pyarrow and numpy: pip install 'penstock[arrow]'") from missing
-    globals()["read"] = read
-    return read
+        raise ImportError(
+            f"penstock.{name} needs pyarrow and numpy: pip install 'penstock[arrow]'"
+        ) from missing
+    globals()[name] = found
+    return found
 
 
 def __dir__() -> list[str]:

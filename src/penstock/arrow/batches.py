@@ -23,7 +23,7 @@ _BYTES_PER_BATCH: Final = 32 << 20
 _MAX_TIMESTAMP_MS: Final = (2**63 - 1) // 1000
 
 
-class UndecodableRecord(ValueError):
+class UndecodableRecord(PenstockError, ValueError):
     """A key or value that its format cannot read; the message names the record and what was found."""
 
     def __init__(

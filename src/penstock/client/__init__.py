@@ -14,3 +14,37 @@ Each module wraps one group of Kafka's APIs; code for one particular server or c
 because every import of `settings` would then also load TLS and the codecs of all requests, which takes far
 longer than the commands that need only settings.
 """
+
+from penstock.client.errors import (
+    AuthenticationFailed,
+    ClientError,
+    DeliveryFailed,
+    GroupInUse,
+    OffsetOutOfRange,
+    ProtocolViolation,
+    RecordTooLarge,
+    RequestTimedOut,
+    ServerError,
+    ServerUnreachable,
+    TransactionLost,
+    UnknownPartition,
+    UnsupportedByServer,
+)
+from penstock.client.settings import ConfigError
+
+__all__ = [
+    "AuthenticationFailed",
+    "ClientError",
+    "ConfigError",
+    "DeliveryFailed",
+    "GroupInUse",
+    "OffsetOutOfRange",
+    "ProtocolViolation",
+    "RecordTooLarge",
+    "RequestTimedOut",
+    "ServerError",
+    "ServerUnreachable",
+    "TransactionLost",
+    "UnknownPartition",
+    "UnsupportedByServer",
+]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
+from penstock.errors import PenstockError
 from penstock.protocol.errors import ErrorCode
 
 _CODES: Final = {int(code): code for code in ErrorCode}
 
 
-class ClientError(Exception):
+class ClientError(PenstockError):
     """Base of every exception of the client. ``retriable`` says that the same call may succeed later."""
 
     retriable = False
@@ -78,6 +79,10 @@ class RecordTooLarge(ClientError):
 
 class DeliveryFailed(ClientError):
     """Records were not acknowledged: a retry cannot help, or the delivery timeout has passed."""
+
+
+class GroupInUse(ClientError):
+    """The group has live members: two committers of offsets would each undo the other's commits."""
 
 
 class TransactionLost(ServerError):

@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import field, fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from penstock.errors import PenstockError
+
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class ConfigError(ValueError):
+class ConfigError(PenstockError, ValueError):
     """A property that is unknown or has a value that cannot be used; the message names both."""
 
 

@@ -17,7 +17,7 @@ READY: Final = re.compile(r"ready on (\S+):(\d+)")
 LOG_TAIL_BYTES: Final = 4096
 
 
-class ClusterError(RuntimeError):
+class ClusterError(PenstockError, RuntimeError):
     """A node did not start or did not stop; the message ends with the tail of its log."""
 
 

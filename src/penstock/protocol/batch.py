@@ -20,6 +20,7 @@ from zlib import crc32
 
 from crc32c import crc32c
 
+from penstock.errors import PenstockError
 from penstock.protocol.errors import ErrorCode
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
@@ -63,13 +64,13 @@ _INT16: Final = Struct(">h")
 _INT64: Final = Struct(">q")
 
 
-class CorruptBatch(ValueError):
+class CorruptBatch(PenstockError, ValueError):
     """The bytes are not a record batch: length, magic or checksum is wrong (CORRUPT_MESSAGE)."""
 
     code = ErrorCode.CORRUPT_MESSAGE
 
 
-class InvalidBatch(ValueError):
+class InvalidBatch(PenstockError, ValueError):
     """A well-formed batch must not be appended; ``code`` is the error that Kafka answers."""
 
     def __init__(self, message: str, code: ErrorCode = ErrorCode.INVALID_RECORD) -> None:
@@ -77,7 +78,7 @@ class InvalidBatch(ValueError):
         self.code = code
 
 
-class MalformedRecords(ValueError):
+class MalformedRecords(PenstockError, ValueError):
     """The checksum is right, but the records cannot be parsed, so their producer wrote them wrong."""
 
     code = ErrorCode.INVALID_RECORD

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+from penstock.errors import PenstockError
+
 RETRIABLE = True
 
 
@@ -169,7 +171,7 @@ class ErrorCode(IntEnum):
     SHARE_SESSION_LIMIT_REACHED = 133, "the broker has as many share sessions as it allows", RETRIABLE
 
 
-class KafkaError(Exception):
+class KafkaError(PenstockError):
     """A failure that a response reports by an error code."""
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:

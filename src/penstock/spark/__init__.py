@@ -9,14 +9,61 @@ sink, streams applications, sessions and their Java. Code that works without Spa
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
 
 from penstock.spark.progress import Lag, Progress, lag, read_progress
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Lag", "Progress", "lag", "read_progress", "register"]
+    from penstock.spark.java import JavaNotFound
+    from penstock.spark.session import build_session
+    from penstock.spark.shipping import CannotShip, Library, make_library
+    from penstock.spark.sink.checkpoint import CheckpointError
+    from penstock.spark.sink.marker import MarkerDamaged
+    from penstock.spark.sink.ownership import CheckpointOutdated, RunFenced
+    from penstock.spark.sink.publisher import MarkerMismatch, MarkerMissing
+
+__all__ = [
+    "CannotShip",
+    "CheckpointError",
+    "CheckpointOutdated",
+    "JavaNotFound",
+    "Lag",
+    "Library",
+    "MarkerDamaged",
+    "MarkerMismatch",
+    "MarkerMissing",
+    "Progress",
+    "RunFenced",
+    "build_session",
+    "lag",
+    "make_library",
+    "read_progress",
+    "register",
+]
+
+_MODULES: Final = {
+    "CannotShip": "penstock.spark.shipping",
+    "CheckpointError": "penstock.spark.sink.checkpoint",
+    "CheckpointOutdated": "penstock.spark.sink.ownership",
+    "JavaNotFound": "penstock.spark.java",
+    "Library": "penstock.spark.shipping",
+    "MarkerDamaged": "penstock.spark.sink.marker",
+    "MarkerMismatch": "penstock.spark.sink.publisher",
+    "MarkerMissing": "penstock.spark.sink.publisher",
+    "RunFenced": "penstock.spark.sink.ownership",
+    "build_session": "penstock.spark.session",
+    "make_library": "penstock.spark.shipping",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Import these names on their first use: every Python worker of Spark imports this package."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_MODULES[name]), name)
 
 
 def register(spark: SparkSession) -> None:

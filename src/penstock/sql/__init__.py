@@ -9,4 +9,38 @@ from penstock.sql.language.errors import Place, SqlError
 from penstock.sql.language.parsing.script import ScriptStatement, parse, parse_script
 from penstock.sql.language.statement_printing import print_statement
 
-__all__ = ["Place", "ScriptStatement", "SqlError", "parse", "parse_script", "print_statement"]
+if TYPE_CHECKING:
+    from penstock.sql.analysis import analyze
+    from penstock.sql.catalog import Catalog
+    from penstock.sql.evaluation.user_functions import UserFunctionError
+    from penstock.sql.formats.errors import FormatError
+    from penstock.sql.planning import build_app
+
+__all__ = [
+    "Catalog",
+    "FormatError",
+    "Place",
+    "ScriptStatement",
+    "SqlError",
+    "UserFunctionError",
+    "analyze",
+    "build_app",
+    "parse",
+    "parse_script",
+    "print_statement",
+]
+
+_MODULES: Final = {
+    "Catalog": "penstock.sql.catalog",
+    "FormatError": "penstock.sql.formats.errors",
+    "UserFunctionError": "penstock.sql.evaluation.user_functions",
+    "analyze": "penstock.sql.analysis",
+    "build_app": "penstock.sql.planning",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Import these names on their first use: the shell parses statements without planning them."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_MODULES[name]), name)

@@ -6,6 +6,11 @@ compute belongs in `penstock.topology`, and running on Spark in `penstock.spark`
 `TopologyTest`. The guide is `docs/streams.md`.
 """
 
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
 from penstock.streams.app import App
 from penstock.streams.dsl.grouped import CogroupedStream, GroupedStream
 from penstock.streams.dsl.stream import Stream
@@ -38,20 +43,42 @@ from penstock.topology.errors import (
 )
 from penstock.topology.operators.process import Processor, ProcessorContext
 from penstock.topology.records import Record
+from penstock.topology.suppress import BufferFull
 from penstock.topology.vectorised import vectorised
+
+if TYPE_CHECKING:
+    from penstock.spark.java import JavaNotFound
+    from penstock.spark.observing.observation import MetricsPortTaken
+    from penstock.spark.sink.ownership import CheckpointOutdated
+    from penstock.spark.streams.checkpoint import CheckpointMismatch
+    from penstock.spark.streams.dataframes import NeedsRunningApp
+    from penstock.spark.streams.failures import ApplicationFailed
+    from penstock.spark.streams.preparation import InternalTopicMismatch, MissingTopics
+    from penstock.spark.streams.reset import CheckpointOfAnother, Reset, reset
 
 __all__ = [
     "App",
+    "ApplicationFailed",
+    "BufferFull",
+    "CheckpointMismatch",
+    "CheckpointOfAnother",
+    "CheckpointOutdated",
     "CoPartitioningError",
     "CogroupedStream",
     "GlobalTable",
     "GroupedStream",
     "GroupedTable",
+    "InternalTopicMismatch",
     "InvalidRecord",
+    "JavaNotFound",
+    "MetricsPortTaken",
+    "MissingTopics",
+    "NeedsRunningApp",
     "Processor",
     "ProcessorContext",
     "Record",
     "RecordFailed",
+    "Reset",
     "Serde",
     "SerdeError",
     "Stream",
@@ -69,6 +96,7 @@ __all__ = [
     "key_value_store",
     "long",
     "raw",
+    "reset",
     "session_store",
     "session_windowed",
     "sessions",
@@ -82,3 +110,24 @@ __all__ = [
     "versioned_store",
     "window_store",
 ]
+
+_MODULES: Final = {
+    "ApplicationFailed": "penstock.spark.streams.failures",
+    "CheckpointMismatch": "penstock.spark.streams.checkpoint",
+    "CheckpointOfAnother": "penstock.spark.streams.reset",
+    "CheckpointOutdated": "penstock.spark.sink.ownership",
+    "InternalTopicMismatch": "penstock.spark.streams.preparation",
+    "JavaNotFound": "penstock.spark.java",
+    "MetricsPortTaken": "penstock.spark.observing.observation",
+    "MissingTopics": "penstock.spark.streams.preparation",
+    "NeedsRunningApp": "penstock.spark.streams.dataframes",
+    "Reset": "penstock.spark.streams.reset",
+    "reset": "penstock.spark.streams.reset",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Import what needs Spark on its first use: applications are written and tested without Spark."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_MODULES[name]), name)

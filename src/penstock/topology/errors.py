@@ -22,7 +22,7 @@ PARTITION_HEADER: Final = "__streams.errors.partition"
 OFFSET_HEADER: Final = "__streams.errors.offset"
 
 
-class StreamsError(Exception):
+class StreamsError(PenstockError):
     """The base class of all exceptions of penstock.streams."""
 
 

@@ -68,10 +68,6 @@ _TOPIC_IS_GONE: Final = frozenset(
 )
 
 
-class GroupInUse(ClientError):
-    """The group has live members: two committers of offsets would each undo the other's commits."""
-
-
 class CommittedOffset(NamedTuple):
     """The next offset to read; ``metadata`` is the committer's own text."""
 

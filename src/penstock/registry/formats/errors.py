@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from penstock.errors import PenstockError
 
-class SchemaError(ValueError):
+
+class SchemaError(PenstockError, ValueError):
     """The schema can't be used. The message says what was found, what was expected, and where."""
 
 

@@ -20,6 +20,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from penstock.errors import PenstockError
+
 MINIMUM_VERSION = 17
 """The oldest Java release that Spark 4 runs on."""
 
@@ -52,7 +54,7 @@ exec "$@"
 """
 
 
-class JavaNotFound(RuntimeError):
+class JavaNotFound(PenstockError, RuntimeError):
     """No Java that Spark can run on; the message says what was found and which command installs one."""
 
 

@@ -49,7 +49,7 @@ _LEFT_OUT: Final = {".c", ".pyx", ".pxd", ".h", ".pyc"}
 _REQUIREMENT: Final = re.compile(r"[A-Za-z0-9._-]+")
 
 
-class CannotShip(RuntimeError):
+class CannotShip(PenstockError, RuntimeError):
     """Something that executors need is not installed here; the message names it."""
 
 

@@ -8,7 +8,16 @@ The package holds watchers of Spark's progress reports; a watcher must not chang
 """
 
 from penstock.spark.observing.console import ProgressView
+from penstock.spark.observing.listener import Watcher
 from penstock.spark.observing.observation import MetricsEndpoint, MetricsPortTaken, Observation, observe
 from penstock.spark.observing.query_metrics import QueryMetrics
 
-__all__ = ["MetricsEndpoint", "MetricsPortTaken", "Observation", "ProgressView", "QueryMetrics", "observe"]
+__all__ = [
+    "MetricsEndpoint",
+    "MetricsPortTaken",
+    "Observation",
+    "ProgressView",
+    "QueryMetrics",
+    "Watcher",
+    "observe",
+]

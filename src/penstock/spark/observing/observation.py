@@ -11,6 +11,7 @@ from wsgiref.simple_server import WSGIServer
 
 from prometheus_client import CollectorRegistry, start_http_server
 
+from penstock.errors import PenstockError
 from penstock.spark.observing.query_metrics import QueryMetrics
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ DEFAULT_HOST: Final = "127.0.0.1"
 REPORT_TIMEOUT_S: Final = 5.0
 
 
-class MetricsPortTaken(OSError):
+class MetricsPortTaken(PenstockError, OSError):
     """Another process listens on the port for metrics."""
 
 

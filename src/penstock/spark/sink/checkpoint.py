@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from penstock.client.connections.metadata import TopicPartition
 from penstock.client.settings import ConfigError
+from penstock.errors import PenstockError
 from penstock.spark.sink.locations import Location
 
 GROUP_KEY: Final = "@group"
@@ -29,7 +30,7 @@ _OPTION: Final = "checkpointLocation"
 _STATE_VERSION: Final = 1
 
 
-class CheckpointError(Exception):
+class CheckpointError(PenstockError):
     """The checkpoint is missing, is damaged, or does not match what the cluster holds."""
 
 

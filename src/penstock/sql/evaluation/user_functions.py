@@ -22,7 +22,7 @@ from penstock.sql.language.times import DAY_MS
 from penstock.sql.language.types import Array, Decimal, Map, SqlType, Struct
 
 
-class UserFunctionError(ValueError):
+class UserFunctionError(PenstockError, ValueError):
     """A user-defined function is missing, failed, or returned an invalid result."""
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
+from penstock.errors import PenstockError
+
 FOUND_CHARACTERS_MAX: Final = 60
 
 
-class FormatError(ValueError):
+class FormatError(PenstockError, ValueError):
     """A row or its bytes are invalid. ``problem`` describes the error, ``path`` its place (`AMOUNTS[2]`)."""
 
     def __init__(self, problem: str, path: str = "") -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from penstock.errors import PenstockError
+
 EXCERPT_CHARACTERS_MAX: Final = 100
 FOUND_CHARACTERS_MAX: Final = 40
 
@@ -32,7 +34,7 @@ class Place:
         return Place(offset, self.line + lines, offset - text.rfind("\n", self.offset, offset))
 
 
-class SqlError(ValueError):
+class SqlError(PenstockError, ValueError):
     """An error in a SQL text.
 
     ``problem`` is the message without the place. ``found`` and ``expected`` are set for syntax errors. An
