@@ -17,6 +17,7 @@ help:
 	@echo "make test     lint, format, types and all tests"
 	@echo "make test-long  what takes too long for make test: up to an hour"
 	@echo "make install  only prepare $(VENV)"
+	@echo "make docs     the docs' generated parts, and a site of guides and reference in build/docs"
 	@echo "make bench    measure a node: throughput, latency, cost"
 	@echo "make bench-kafka  the same rows beside Apache Kafka (docs/benchmarks.md); BENCH='--rows consume --rounds 1'"
 	@echo "make bench-cluster  three nodes beside three of Apache Kafka: throughput, failover, 1,000 partitions"
@@ -78,12 +79,22 @@ tests: $(INSTALLED)
 	@echo "== tests"
 	@RERUN=$(RERUN) $(BIN)/python -m pytest -n 3 -q
 
-test-long: $(INSTALLED)
+test-long: $(DOCS_INSTALLED)
 	@echo "== tests that the gate leaves out, and more repetitions of some that it has"
 	@PENSTOCK_LONG=1 RERUN=$(RERUN) $(BIN)/python -m pytest -n 2 -q -m "long or longer"
 
-docs: $(INSTALLED)
+# Only the site needs Sphinx, and the other targets need not wait for it.
+DOCS_INSTALLED := $(VENV)/.docs-installed
+
+$(DOCS_INSTALLED): $(INSTALLED)
+	@echo "== installing Sphinx"
+	@$(BIN)/python -m pip install --quiet --editable '.[docs]'
+	@touch $@
+
+docs: $(DOCS_INSTALLED)
 	@$(BIN)/python docs/generate.py
+	@$(BIN)/python -m sphinx --builder html --fail-on-warning --keep-going --quiet --doctree-dir build/doctrees docs build/docs
+	@echo "== the site: build/docs/index.html"
 
 NODES ?= 1 3
 librdkafka: $(INSTALLED)

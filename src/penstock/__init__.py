@@ -1,8 +1,8 @@
 """Event streaming for Python and Spark, with Kafka's log, protocol and guarantees.
 
-import penstock
+    import penstock
 
-penstock.read("orders", "127.0.0.1:9092").to_polars()
+    penstock.read("orders", "127.0.0.1:9092").to_polars()
 
 The exceptions that `read` and what it returns can raise are here too; `penstock.errors` lists all of the
 library.
@@ -18,7 +18,7 @@ from penstock.errors import PenstockError
 if TYPE_CHECKING:
     from penstock.arrow.batches import UndecodableRecord
     from penstock.arrow.loss import DataLoss
-    from penstock.arrow.topic_scan import read
+    from penstock.arrow.topic_scan import TopicScan, read
     from penstock.client.errors import ClientError, ServerUnreachable, UnknownPartition
     from penstock.client.settings import ConfigError
     from penstock.protocol.batch import CorruptBatch, MalformedRecords
@@ -31,6 +31,7 @@ __all__ = [
     "MalformedRecords",
     "PenstockError",
     "ServerUnreachable",
+    "TopicScan",
     "UndecodableRecord",
     "UnknownPartition",
     "read",
@@ -43,6 +44,7 @@ _MODULES: Final = {
     "DataLoss": "penstock.arrow.loss",
     "MalformedRecords": "penstock.protocol.batch",
     "ServerUnreachable": "penstock.client.errors",
+    "TopicScan": "penstock.arrow.topic_scan",
     "UndecodableRecord": "penstock.arrow.batches",
     "UnknownPartition": "penstock.client.errors",
     "read": "penstock.arrow.topic_scan",

@@ -66,6 +66,10 @@ def __getattr__(name: str) -> object:
     return getattr(import_module(_MODULES[name]), name)
 
 
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
 def register(spark: SparkSession) -> None:
     """Register ``format("penstock")`` with a session. Registering twice does no harm."""
     from penstock.spark.datasource import PenstockDataSource

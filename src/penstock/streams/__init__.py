@@ -35,6 +35,7 @@ from penstock.streams.topology_test import TopologyTest
 from penstock.streams.windows import hopping, sessions, sliding, tumbling
 from penstock.topology.errors import (
     CoPartitioningError,
+    ErrorPolicy,
     InvalidRecord,
     RecordFailed,
     SerdeError,
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from penstock.spark.streams.failures import ApplicationFailed
     from penstock.spark.streams.preparation import InternalTopicMismatch, MissingTopics
     from penstock.spark.streams.reset import CheckpointOfAnother, Reset, reset
+    from penstock.spark.streams.running import RunningApp
 
 __all__ = [
     "App",
@@ -65,6 +67,7 @@ __all__ = [
     "CheckpointOutdated",
     "CoPartitioningError",
     "CogroupedStream",
+    "ErrorPolicy",
     "GlobalTable",
     "GroupedStream",
     "GroupedTable",
@@ -79,6 +82,7 @@ __all__ = [
     "Record",
     "RecordFailed",
     "Reset",
+    "RunningApp",
     "Serde",
     "SerdeError",
     "Stream",
@@ -122,6 +126,7 @@ _MODULES: Final = {
     "MissingTopics": "penstock.spark.streams.preparation",
     "NeedsRunningApp": "penstock.spark.streams.dataframes",
     "Reset": "penstock.spark.streams.reset",
+    "RunningApp": "penstock.spark.streams.running",
     "reset": "penstock.spark.streams.reset",
 }
 
@@ -131,3 +136,7 @@ def __getattr__(name: str) -> object:
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_MODULES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,9 +1,9 @@
 """Real Penstock nodes for tests, each in its own process.
 
-from penstock.testing import Cluster
+    from penstock.testing import Cluster
 
-with Cluster() as cluster:
-    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
+    with Cluster() as cluster:
+        producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
 
 The package also holds the pytest plugin, a file system that injects crashes, and the simulator. Starting and
 ending a process belongs in `penstock.processes`, and test cases under tests/.
