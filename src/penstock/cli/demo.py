@@ -78,7 +78,7 @@ def demo(
         "ignore", message="PySpark does not yet fully support pandas", category=FutureWarning
     )
     from penstock.demo.chaos import planned_kills
-    from penstock.demo.feed import DeliveryFailed
+    from penstock.demo.feed import FeedFailed
     from penstock.demo.job import LOG_NAME, Options, Stalled, run
     from penstock.demo.processes import ApplicationEnded
     from penstock.demo.topics import Topics, TopicsExist
@@ -104,7 +104,7 @@ def demo(
             outcome = run(options, view, restart_node)
     except ApplicationEnded as error:
         fail(f"{error} (more in {output / LOG_NAME})", EXIT_REFUSED)
-    except (Stalled, DeliveryFailed, JavaNotFound, TopicsExist) as error:
+    except (Stalled, FeedFailed, JavaNotFound, TopicsExist) as error:
         fail(str(error), EXIT_REFUSED)
     _report(outcome, view)
     if bootstrap is not None:

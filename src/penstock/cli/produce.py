@@ -24,7 +24,7 @@ from penstock.cli.connection import (
     require_broker,
 )
 from penstock.cli.output import console, print_json, print_note
-from penstock.cli.record_json import InvalidRecord, record_from_json
+from penstock.cli.record_json import InvalidJsonRecord, record_from_json
 
 DELIVERY_TIMEOUT_MS = 30_000
 POLL_S = 0.1
@@ -198,7 +198,7 @@ def _from_line(line: bytes, number: int, key: str | None, key_separator: str | N
 def _from_json(line: bytes, number: int) -> Record:
     try:
         fields = record_from_json(json.loads(line))
-    except (ValueError, InvalidRecord) as error:
+    except (ValueError, InvalidJsonRecord) as error:
         fail(f"line {number}: {error}", EXIT_USAGE)
     return Record(**fields)
 

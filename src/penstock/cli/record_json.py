@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 
-class InvalidRecord(ValueError):
+class InvalidJsonRecord(ValueError):
     """The object is not a record; the message names the field."""
 
 
@@ -32,13 +32,13 @@ def record_from_json(record: Any) -> dict[str, Any]:
     """The key, value, headers, partition and timestamp_ms of one JSON object.
 
     Raises:
-        InvalidRecord: a field has the wrong type.
+        InvalidJsonRecord: a field has the wrong type.
     """
     if not isinstance(record, dict):
-        raise InvalidRecord(f"expected a JSON object, found {type(record).__name__}")
+        raise InvalidJsonRecord(f"expected a JSON object, found {type(record).__name__}")
     headers = record.get("headers") or []
     if not isinstance(headers, list) or not all(isinstance(h, dict) and "name" in h for h in headers):
-        raise InvalidRecord('headers: expected a list of {"name": …, "value": …}')
+        raise InvalidJsonRecord('headers: expected a list of {"name": …, "value": …}')
     return {
         "key": _bytes_from_json(record, "key"),
         "value": _bytes_from_json(record, "value"),
@@ -54,12 +54,12 @@ def _bytes_from_json(record: dict[str, Any], name: str) -> bytes | None:
         try:
             return base64.b64decode(encoded, validate=True)
         except (binascii.Error, TypeError) as error:
-            raise InvalidRecord(f"{name}_base64: {error}") from None
+            raise InvalidJsonRecord(f"{name}_base64: {error}") from None
     value = record.get(name)
     if value is None:
         return None
     if not isinstance(value, str):
-        raise InvalidRecord(f"{name}: expected text or null, found {type(value).__name__}")
+        raise InvalidJsonRecord(f"{name}: expected text or null, found {type(value).__name__}")
     return value.encode()
 
 
@@ -67,4 +67,4 @@ def _int_from_json(record: dict[str, Any], name: str) -> int | None:
     value = record.get(name)
     if value is None or (isinstance(value, int) and not isinstance(value, bool)):
         return value
-    raise InvalidRecord(f"{name}: expected a whole number, found {value!r}")
+    raise InvalidJsonRecord(f"{name}: expected a whole number, found {value!r}")

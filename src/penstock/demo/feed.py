@@ -13,7 +13,7 @@ DELIVERY_TIMEOUT_S = 120.0
 QUEUE_MESSAGES = 100_000
 
 
-class DeliveryFailed(RuntimeError):
+class FeedFailed(RuntimeError):
     """The cluster did not acknowledge a record in time, or refused it."""
 
 
@@ -48,7 +48,7 @@ class Feed:
         return self.sent == self.total
 
     def send(self, count: int) -> None:
-        """Send the next records. Raises DeliveryFailed, also for earlier records."""
+        """Send the next records. Raises FeedFailed, also for earlier records."""
         for record in self._records[self.sent : self.sent + count]:
             self._send(record)
             self.sent += 1
@@ -80,8 +80,8 @@ class Feed:
         unacknowledged = self._producer.flush(DELIVERY_TIMEOUT_S)
         self._require_delivered()
         if unacknowledged:
-            raise DeliveryFailed(f"{unacknowledged} records not acknowledged in {DELIVERY_TIMEOUT_S:g} s")
+            raise FeedFailed(f"{unacknowledged} records not acknowledged in {DELIVERY_TIMEOUT_S:g} s")
 
     def _require_delivered(self) -> None:
         if self._failures:
-            raise DeliveryFailed(str(self._failures[0])) from KafkaException(self._failures[0])
+            raise FeedFailed(str(self._failures[0])) from KafkaException(self._failures[0])

@@ -81,7 +81,7 @@ def run(options: Options, view: View, restart_node: Callable[[], None] | None = 
     """Run the demo and return the outcome; unequal results are an outcome, not an error.
 
     ``restart_node`` kills the node and starts it again, for kills of the node. Raises ApplicationEnded,
-    Stalled, DeliveryFailed, TopicsExist, and the cluster's own errors.
+    Stalled, FeedFailed, TopicsExist, and the cluster's own errors.
     """
     begun_s = time.monotonic()
     options.output.mkdir(parents=True, exist_ok=True)

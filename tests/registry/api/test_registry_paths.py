@@ -12,7 +12,7 @@ from penstock.registry.api.asked import Asked, whole_number
 from penstock.registry.api.resources import RESOURCES
 from penstock.registry.api.routing import find, methods
 from penstock.registry.store.election import NOBODY, Election, Identity, assignment, choose
-from penstock.registry.subjects import RegistryError
+from penstock.registry.subjects import RequestRefused
 
 
 def _rewritten(target: str) -> tuple[str, dict[str, str]]:
@@ -49,7 +49,7 @@ def test_a_context_in_the_path_is_one_in_the_subjects(target: str, path: str, qu
 
 
 def test_a_context_with_a_colon_is_refused() -> None:
-    with pytest.raises(RegistryError, match="Context name 'a:b' cannot contain a colon") as refused:
+    with pytest.raises(RequestRefused, match="Context name 'a:b' cannot contain a colon") as refused:
         contexts.rewritten(["contexts", "a:b", "subjects"], ())
     assert refused.value.status == 400
 
@@ -89,20 +89,20 @@ def test_every_resource_is_found_by_its_own_path() -> None:
 
 def test_what_is_no_resource_is_told_from_what_has_other_methods() -> None:
     for method, path, status in [("GET", "nothing", 404), ("PUT", "subjects", 405), ("POST", "config", 405)]:
-        with pytest.raises(RegistryError) as refused:
+        with pytest.raises(RequestRefused) as refused:
             find(RESOURCES, method, path.split("/"))
         assert refused.value.status == status
     assert methods(RESOURCES, ["mode", "s"]) == ["DELETE", "GET", "HEAD", "PUT"]
 
 
 def test_a_parameter_that_is_no_number_names_no_resource() -> None:
-    with pytest.raises(RegistryError) as refused:
+    with pytest.raises(RequestRefused) as refused:
         Asked(query=(("offset", "many"),)).page()
     assert refused.value.status == 404
     assert Asked(query=(("offset", "-3"), ("limit", "2"))).page() == {"offset": 0, "limit": 2}
     assert whole_number("-2147483648") == -(2**31)
     for text in ("2147483648", "-2147483649", "9" * 10_000, "٣", "+", "1_0", " 1", ""):
-        with pytest.raises(RegistryError) as refused:
+        with pytest.raises(RequestRefused) as refused:
             whole_number(text)
         assert refused.value.status == 404
 

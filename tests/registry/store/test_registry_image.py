@@ -11,7 +11,7 @@ from penstock.client.connections.metadata import TopicPartition
 from penstock.client.reading.follower import Committed
 from penstock.protocol.records import Record, encode_batch
 from penstock.registry.store.image import Image, NotRead
-from penstock.registry.subjects import Registry, RegistryError
+from penstock.registry.subjects import Registry, RequestRefused
 from penstock.registry.subjects.records import noop_record
 
 TP = TopicPartition("_schemas", 0)
@@ -95,7 +95,7 @@ def test_what_is_refused_is_told_at_once(log: Log) -> None:
         times += 1
         return registry.versions("s")
 
-    with pytest.raises(RegistryError):
+    with pytest.raises(RequestRefused):
         log.image.read(refused)
     assert times == 1
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from penstock.registry.subjects import Decision, Record, Registry, RegistryError, Settings
+from penstock.registry.subjects import Decision, Record, Registry, RequestRefused, Settings
 
 STRING = '"string"'
 INT = '"int"'
@@ -76,7 +76,7 @@ class refused:
     """A context whose block must be refused with this code; the error must contain ``message``."""
 
     def __init__(self, code: int, message: str = "") -> None:
-        self._raises = pytest.raises(RegistryError)
+        self._raises = pytest.raises(RequestRefused)
         self._code, self._message = code, message
 
     def __enter__(self) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import pytest
 from played import Played, record, shown
 
-from penstock.registry.subjects import Record, Registry, RegistryError
+from penstock.registry.subjects import Record, Registry, RequestRefused
 
 POOL = [record(f"f{number}:int", name="S") for number in range(5)]
 SUBJECTS = ["s", "t", ":.c:s"]
@@ -73,7 +73,7 @@ class Model:
 def outcome(operation: Callable[[], object]) -> object:
     try:
         return operation()
-    except RegistryError as error:
+    except RequestRefused as error:
         return error.code
 
 

@@ -10,7 +10,7 @@ import pytest
 from played import STRING, Played, record, refused, shown
 from test_schema_records import CONFIG, METADATA, RULES
 
-from penstock.registry.subjects import Registry, RegistryError
+from penstock.registry.subjects import Registry, RequestRefused
 
 ANYTHING: tuple[Any, ...] = (
     *(None, True, False, 0, 1, -1, 7, 1 << 40, 0.5, float("nan"), "", "x", "1", "\x00", "\ud800", "é" * 300),
@@ -81,7 +81,7 @@ def test_requests_of_which_any_part_is_anything(round: int) -> None:
         )
         try:
             json.dumps(operation())
-        except RegistryError as error:
+        except RequestRefused as error:
             codes.append(error.status)
     assert {400, 404, 422} <= set(codes) <= {400, 404, 409, 422}
     shown(played)

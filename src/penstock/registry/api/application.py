@@ -31,7 +31,7 @@ from penstock.registry.api.forwarding import FORWARD, Forwarded, Interrupted, Un
 from penstock.registry.api.resources import RESOURCES
 from penstock.registry.api.routing import Resource
 from penstock.registry.store.store import NotLeader, Store
-from penstock.registry.subjects import RegistryError
+from penstock.registry.subjects import RequestRefused
 from penstock.web.answers import answer_json
 from penstock.web.authentication import BasicAuthentication, Users
 
@@ -89,10 +89,10 @@ def application(
     async def answer(request: Request) -> Response:
         kind = media.answer_type(request.headers.get("accept"))
         if kind is None:
-            return failure(RegistryError(406, "HTTP 406 Not Acceptable"))
+            return failure(RequestRefused(406, "HTTP 406 Not Acceptable"))
         try:
             return await api.answer(await _received(request), kind)
-        except RegistryError as error:
+        except RequestRefused as error:
             return failure(error, kind)
 
     middleware = []
@@ -108,7 +108,7 @@ def application(
 
 
 def _unauthorized() -> Response:
-    return failure(RegistryError(401, "Unauthorized"))
+    return failure(RequestRefused(401, "Unauthorized"))
 
 
 class _Api:
@@ -121,7 +121,7 @@ class _Api:
         self._parsing = threading.BoundedSemaphore(_PARSED_MAX)
 
     async def answer(self, sent: _Sent, kind: str) -> Response:
-        """Answer one request. Raises RegistryError if it can't be answered."""
+        """Answer one request. Raises RequestRefused if it can't be answered."""
         segments, query = _decoded(sent)
         if segments[:2] == ["v1", "metadata"] and sent.method in ("GET", "HEAD"):
             return answer_json(self._metadata(segments), kind)
@@ -173,12 +173,12 @@ class _Api:
             leadership = election.wait_for_another(leadership, min(_LOOK_S, deadline_s - time.monotonic()))
             if leadership.leader is None:
                 leadership = election.wait_for_leader(deadline_s - time.monotonic())
-        raise RegistryError(_UNKNOWN_LEADER, "Leader not known.")
+        raise RequestRefused(_UNKNOWN_LEADER, "Leader not known.")
 
     def _forwarded(self, leader: Any, sent: _Sent, deadline_s: float) -> Forwarded | None:
         """Forward the request to the leader and return its answer.
 
-        Returns None if that instance does not lead or is unreachable. Raises RegistryError if forwarding
+        Returns None if that instance does not lead or is unreachable. Raises RequestRefused if forwarding
         failed.
         """
         timeout_s = self._store.config.timeout_ms / 1000
@@ -188,16 +188,16 @@ class _Api:
             )
         except Unreachable as error:
             if time.monotonic() >= deadline_s:
-                raise RegistryError(_FORWARDING_FAILED, f"Error while forwarding: {error}") from error
+                raise RequestRefused(_FORWARDING_FAILED, f"Error while forwarding: {error}") from error
             return None
         except Interrupted as error:
-            raise RegistryError(_FORWARDING_FAILED, f"Error while forwarding: {error}") from error
+            raise RequestRefused(_FORWARDING_FAILED, f"Error while forwarding: {error}") from error
         if found.status >= 500 and _code_of(found.body) == _UNKNOWN_LEADER:
             return None
         if found.status < 300:
             try:
                 self._store.catch_up()  # a client may read its own write here
-            except RegistryError as error:
+            except RequestRefused as error:
                 log.warning("a forwarded write is not replayed here yet error=%s", error)
         return found
 
@@ -212,16 +212,16 @@ class _Api:
             case ["version"]:
                 return {"version": self._version}
             case _:
-                raise RegistryError(404, "HTTP 404 Not Found")
+                raise RequestRefused(404, "HTTP 404 Not Found")
 
 
 async def _received(request: Request) -> _Sent:
-    """Read the whole request. Raises RegistryError if the body is too large."""
+    """Read the whole request. Raises RequestRefused if the body is too large."""
     body = bytearray()
     async for part in request.stream():
         body += part
         if len(body) > _BODY_BYTES_MAX:
-            raise RegistryError(413, f"the body has more than {_BODY_BYTES_MAX} bytes")
+            raise RequestRefused(413, f"the body has more than {_BODY_BYTES_MAX} bytes")
     scope = request.scope
     # The raw path is kept, because subjects may contain any characters, including slashes.
     path = scope["raw_path"].decode("latin-1").partition("?")[0]
@@ -232,28 +232,28 @@ async def _received(request: Request) -> _Sent:
 def _decoded(sent: _Sent) -> tuple[list[str], contexts.Query]:
     """Return the decoded segments of the path and the decoded query.
 
-    Raises RegistryError for bytes that are not UTF-8: replacing them could make two names equal.
+    Raises RequestRefused for bytes that are not UTF-8: replacing them could make two names equal.
     """
     path = sent.path.strip("/")
     try:
         segments = [unquote(part, errors="strict") for part in path.split("/")] if path else []
         query = tuple(parse_qsl(sent.query, keep_blank_values=True, errors="strict"))
     except UnicodeDecodeError as error:
-        raise RegistryError(400, f"the path is not UTF-8: {error}") from None
+        raise RequestRefused(400, f"the path is not UTF-8: {error}") from None
     return segments, query
 
 
 def _content(sent: _Sent) -> Any:
-    """Return the JSON value of the body, or None without a body. Raises RegistryError if it is not JSON."""
+    """Return the JSON value of the body, or None without a body. Raises RequestRefused if it is not JSON."""
     kind = sent.headers.get("content-type")
     if not media.is_readable(kind):
-        raise RegistryError(415, "HTTP 415 Unsupported Media Type")
+        raise RequestRefused(415, "HTTP 415 Unsupported Media Type")
     if not sent.body.strip():
         return None
     try:
         return json.loads(sent.body)
     except (ValueError, RecursionError) as error:
-        raise RegistryError(400, f"the body is not JSON: {error}") from None
+        raise RequestRefused(400, f"the body is not JSON: {error}") from None
 
 
 def _code_of(body: bytes) -> int | None:
@@ -265,4 +265,4 @@ def _code_of(body: bytes) -> int | None:
 
 
 async def _unexpected(request: Request, error: Exception) -> Response:
-    return failure(RegistryError(500, f"{type(error).__name__}: {error}"))
+    return failure(RequestRefused(500, f"{type(error).__name__}: {error}"))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from penstock.registry.subjects import RegistryError
+from penstock.registry.subjects import RequestRefused
 
 _CONTEXTS: Final = "contexts"
 _NAMES_CONTEXT: Final = (":.", ":*:")
@@ -21,7 +21,7 @@ Query = tuple[tuple[str, str], ...]
 
 
 def rewritten(segments: Sequence[str], query: Query) -> tuple[list[str], Query]:
-    """Rewrite the decoded segments and query of a path. Raises RegistryError for an invalid context."""
+    """Rewrite the decoded segments and query of a path. Raises RequestRefused for an invalid context."""
     if len(segments) < 2 or segments[0] != _CONTEXTS:
         return list(segments), query
     context, rest = qualifier(segments[1]), list(segments[2:])
@@ -34,11 +34,11 @@ def rewritten(segments: Sequence[str], query: Query) -> tuple[list[str], Query]:
 def qualifier(context: str) -> str:
     """Return the prefix of a context's subjects; empty for the default one.
 
-    Raises RegistryError if the name contains a colon.
+    Raises RequestRefused if the name contains a colon.
     """
     name = context.removeprefix(":").removesuffix(":")
     if ":" in name:
-        raise RegistryError(400, f"Context name '{name}' cannot contain a colon")
+        raise RequestRefused(400, f"Context name '{name}' cannot contain a colon")
     name = name if name.startswith(".") else f".{name}"
     return "" if name == "." else f":{name}:"
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.registry.api.asked import Asked, not_found
-from penstock.registry.subjects import Decision, Registry, RegistryError
+from penstock.registry.subjects import Decision, Registry, RequestRefused
 
 Read = Callable[[Registry, Asked], Any]
 Write = Callable[[Registry, Asked], Decision]
@@ -50,7 +50,7 @@ def find(
 ) -> tuple[Resource, dict[str, str]]:
     """Find the resource of a request and its path parameters.
 
-    Raises RegistryError 404 for an unknown path, and 405 for a path that has other methods.
+    Raises RequestRefused 404 for an unknown path, and 405 for a path that has other methods.
     """
     method = "GET" if method == "HEAD" else method
     matches = [(each, found) for each in resources if (found := each.match(segments)) is not None]
@@ -58,7 +58,7 @@ def find(
         if resource.method == method:
             return resource, found
     if matches:
-        raise RegistryError(405, "HTTP 405 Method Not Allowed")
+        raise RequestRefused(405, "HTTP 405 Method Not Allowed")
     raise not_found()
 
 

@@ -18,7 +18,7 @@ from penstock.registry.store.election import Election, Identity, Leadership
 from penstock.registry.store.image import Broken, Image, NotRead
 from penstock.registry.store.topic import require_topic
 from penstock.registry.store.writer import Fenced, Writer
-from penstock.registry.subjects import Decision, Record, Registry, RegistryError, Settings
+from penstock.registry.subjects import Decision, Record, Registry, RequestRefused, Settings
 from penstock.registry.subjects.records import noop_record
 
 log = logging.getLogger(__name__)
@@ -38,7 +38,7 @@ class NotLeader(Exception):
 class Store:
     """The registry's state at one instance. It is thread-safe.
 
-    All failures raise RegistryError, except NotLeader.
+    All failures raise RequestRefused, except NotLeader.
     """
 
     def __init__(self, config: StoreConfig, settings: Settings, identity: Identity) -> None:
@@ -104,7 +104,7 @@ class Store:
             with self._ends_lock:
                 end = list_offsets(self._ends, {tp: LATEST})[tp].offset
             if not self._image.wait_for(end - 1, self._timeout_s):
-                raise RegistryError(TIMED_OUT, f"The records up to offset {end - 1} have not arrived")
+                raise RequestRefused(TIMED_OUT, f"The records up to offset {end - 1} have not arrived")
         except (ClientError, Broken) as error:
             raise _store_error(error) from error
 
@@ -113,7 +113,7 @@ class Store:
     def write(self, operation: Callable[[Registry], Decision]) -> Any:
         """Carry out a write and return its answer once its records are in the log and replayed here."""
         if not self._write_lock.acquire(timeout=self._timeout_s):
-            raise RegistryError(TIMED_OUT, f"Other writes took longer than {self._timeout_s:g} s")
+            raise RequestRefused(TIMED_OUT, f"Other writes took longer than {self._timeout_s:g} s")
         try:
             for _ in range(_ATTEMPTS):
                 leadership = self._election.leadership
@@ -126,7 +126,7 @@ class Store:
                     # topic again.
                     log.info("a write was fenced, trying again error=%s", error)
                     self._claimed = None
-            raise RegistryError(STORE_ERROR, f"Another registry writes to topic {self.config.topic}")
+            raise RequestRefused(STORE_ERROR, f"Another registry writes to topic {self.config.topic}")
         finally:
             self._write_lock.release()
 
@@ -138,7 +138,7 @@ class Store:
                 self._append(decision.records, leadership.generation)
             return decision.answer
         except RecordTooLarge as error:
-            raise RegistryError(
+            raise RequestRefused(
                 SCHEMA_TOO_LARGE, f"Register operation failed because schema is too large: {error}"
             ) from error
         except Fenced:
@@ -165,7 +165,7 @@ class Store:
         offset = self._writer.append(records)
         if not self._image.wait_for(offset, self._timeout_s):
             self._claimed = None
-            raise RegistryError(
+            raise RequestRefused(
                 TIMED_OUT, f"The record at offset {offset} was not read back within {self._timeout_s:g} s"
             )
 
@@ -174,5 +174,5 @@ class Store:
         return self.config.timeout_ms / 1000
 
 
-def _store_error(error: Exception) -> RegistryError:
-    return RegistryError(STORE_ERROR, f"Error in the backend Kafka store: {error}")
+def _store_error(error: Exception) -> RequestRefused:
+    return RequestRefused(STORE_ERROR, f"Error in the backend Kafka store: {error}")

@@ -13,7 +13,7 @@ answer all reads from their own image, and also registrations that `registered` 
 
 Requests and answers are the JSON of the REST API (dicts with Confluent's order of fields). Versions are texts
 ("latest", "-1", "7"). Subjects are as in the path: ":.context:subject" for a subject in a context, None for
-the top level. A refused request raises `RegistryError` with HTTP status, error code and message.
+the top level. A refused request raises `RequestRefused` with HTTP status, error code and message.
 
 The modules, from the lowest layer up: records are made of `names`, `contracts` and `configs`; `records`
 encodes and decodes them; `image` replays them; `schemas` parses schemas with their references; `state` is the
@@ -25,9 +25,9 @@ all of them by name.
 from __future__ import annotations
 
 from penstock.registry.subjects.decisions import Decision
-from penstock.registry.subjects.errors import RegistryError
+from penstock.registry.subjects.errors import RequestRefused
 from penstock.registry.subjects.records import Record
 from penstock.registry.subjects.registry import Registry
 from penstock.registry.subjects.settings import Settings
 
-__all__ = ["Decision", "Record", "Registry", "RegistryError", "Settings"]
+__all__ = ["Decision", "Record", "Registry", "RequestRefused", "Settings"]

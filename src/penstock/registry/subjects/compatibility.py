@@ -8,7 +8,7 @@ from dataclasses import replace
 from penstock.registry.formats.levels import Version, check
 from penstock.registry.subjects.configs import Config
 from penstock.registry.subjects.contracts import Metadata
-from penstock.registry.subjects.errors import RegistryError, invalid_schema, version_not_found
+from penstock.registry.subjects.errors import RequestRefused, invalid_schema, version_not_found
 from penstock.registry.subjects.fields import has_field, messages_on_fields
 from penstock.registry.subjects.json_fields import Json
 from penstock.registry.subjects.records import SchemaValue
@@ -51,7 +51,7 @@ def asked(
             normalize=normalize or bool(config.normalize),
         )
         messages = against(state, config, parsed, earlier)
-    except RegistryError as error:
+    except RequestRefused as error:
         if not verbose or error.code != 42201:
             raise
         messages = [error.message]

@@ -9,7 +9,7 @@ from typing import Any, Final, Self
 from penstock.registry.formats.levels import Level
 from penstock.registry.subjects import json_fields
 from penstock.registry.subjects.contracts import Metadata, RuleSet
-from penstock.registry.subjects.errors import RegistryError
+from penstock.registry.subjects.errors import RequestRefused
 
 POLICIES: Final = ("STRICT", "LENIENT", "LOGICAL")
 _SHARED: Final = (
@@ -117,14 +117,16 @@ def _checked(body: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a request under our names."""
     level = json_fields.text(body, "compatibility", "config")
     if level is not None and known_level(level) is None:
-        raise RegistryError(
+        raise RequestRefused(
             42203,
             "Invalid compatibility level. Valid values are none, backward, forward, full, "
             "backward_transitive, forward_transitive, and full_transitive",
         )
     policy = known_policy(json_fields.text(body, "compatibilityPolicy", "config"))
     if policy == "LOGICAL":
-        raise RegistryError(42203, "The compatibility policy LOGICAL is not supported, use STRICT or LENIENT")
+        raise RequestRefused(
+            42203, "The compatibility policy LOGICAL is not supported, use STRICT or LENIENT"
+        )
     read = Config.read({**body, "compatibilityLevel": level, "compatibilityPolicy": policy}, "config")
     for rules in (read.defaultRuleSet, read.overrideRuleSet):
         if rules is not None:

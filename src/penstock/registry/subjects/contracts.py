@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Final, NoReturn, Self
 
 from penstock.registry.subjects import json_fields
-from penstock.registry.subjects.errors import RegistryError
+from penstock.registry.subjects.errors import RequestRefused
 
 CONFLUENT_VERSION: Final = "confluent:version"
 RESERVED_FIELDS: Final = "confluent:reserved"
@@ -267,4 +267,4 @@ def _string_map(value: Any, what: str) -> tuple[tuple[str, str], ...]:
 
 
 def _refuse(message: str) -> NoReturn:
-    raise RegistryError(42210, message)
+    raise RequestRefused(42210, message)

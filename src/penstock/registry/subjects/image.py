@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from penstock.registry.subjects import records
 from penstock.registry.subjects.configs import Config
-from penstock.registry.subjects.errors import RegistryError
+from penstock.registry.subjects.errors import RequestRefused
 from penstock.registry.subjects.names import DEFAULT_CONTEXT, Name, beside, context_of, covers
 from penstock.registry.subjects.records import (
     ContextKey,
@@ -64,7 +64,7 @@ class Image:
                     self._delete_softly(read.subject, records.read_last_deleted(value))
                 case SubjectKey("CLEAR_SUBJECT") if value is not None:
                     self._forget_deleted(read.subject)
-        except (UnreadableRecord, RegistryError) as error:
+        except (UnreadableRecord, RequestRefused) as error:
             return str(error)
         return None
 

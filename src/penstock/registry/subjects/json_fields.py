@@ -1,6 +1,6 @@
 """Read the JSON of requests and records as leniently as Jackson: scalars become text, digits numbers.
 
-Unknown fields are ignored. A value that doesn't fit at all raises RegistryError 400.
+Unknown fields are ignored. A value that doesn't fit at all raises RequestRefused 400.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-from penstock.registry.subjects.errors import RegistryError
+from penstock.registry.subjects.errors import RequestRefused
 
 Json: TypeAlias = Any  # a JSON value, as `json` reads and writes it
 
@@ -74,8 +74,8 @@ def one_of(found: Mapping[str, Json], name: str, allowed: Sequence[str], what: s
     return value
 
 
-def _mismatch(what: str, expected: str, value: Json) -> RegistryError:
+def _mismatch(what: str, expected: str, value: Json) -> RequestRefused:
     shown = repr(value)
-    return RegistryError(
+    return RequestRefused(
         400, f"{what}: expected {expected}, found {shown if len(shown) <= 100 else shown[:100] + '…'}"
     )

@@ -20,7 +20,7 @@ from penstock.registry.formats import Reference
 from penstock.registry.subjects import json_fields
 from penstock.registry.subjects.configs import Config
 from penstock.registry.subjects.contracts import Metadata, RuleSet
-from penstock.registry.subjects.errors import RegistryError
+from penstock.registry.subjects.errors import RequestRefused
 from penstock.registry.subjects.names import normalized
 
 TENANT: Final = "default"
@@ -191,7 +191,7 @@ def read_references(value: Any, what: str) -> tuple[Reference, ...]:
         subject = json_fields.text(found, "subject", what)
         version = json_fields.integer(found, "version", what)
         if name is None or subject is None or version is None:
-            raise RegistryError(42201, f"Invalid reference: {json.dumps(each, ensure_ascii=False)[:200]}")
+            raise RequestRefused(42201, f"Invalid reference: {json.dumps(each, ensure_ascii=False)[:200]}")
         references.append(Reference(name, subject, version))
     return tuple(references)
 

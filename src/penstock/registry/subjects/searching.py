@@ -10,7 +10,7 @@ from penstock.registry.subjects.compatibility import canonical
 from penstock.registry.subjects.completing import completed
 from penstock.registry.subjects.configs import Config
 from penstock.registry.subjects.errors import (
-    RegistryError,
+    RequestRefused,
     schema_not_found,
     subject_not_found,
     version_not_found,
@@ -67,7 +67,7 @@ def lookup(
     for name in _in_each_context(state, subject):
         try:
             found = _looked_up(state, Asked.read(name, body), normalize=normalize, deleted=deleted)
-        except RegistryError as error:
+        except RequestRefused as error:
             if name == subject or error.code != 42201:
                 raise
         if found is not None:
