@@ -82,6 +82,8 @@ def docstring(app: Sphinx, what: str, name: str, of: Any, options: object, lines
         # The docstring of a value is below its assignment, beside its class, and not in what exports it.
         written = ModuleAnalyzer.for_module(type(of).__module__).find_attr_docs()
         lines[:] = written.get(("", name.rpartition(".")[2]), lines)
+    if lines and lines[0].startswith("Alias for field number"):
+        lines.clear()  # Python's own words for a field of a NamedTuple
     lines[:] = with_code_blocks(lines)
     if what not in ("data", "attribute", "property"):  # there, napoleon takes words before a colon for a type
         lines[:] = GoogleDocstring(lines, Config(), app, what, name, of, options).lines()

@@ -1,6 +1,6 @@
 """ksqlDB's language: parse a text, analyze it against a catalog, and plan, evaluate and run its queries.
 
-`parse_script` reads statements and `print_statement` writes them; errors are `SqlError`s with their place.
+`parse_script` reads statements and `print_statement` writes them; its error is `SqlError`, with the place.
 Only `engine` and `server` execute statements. Of the other packages only `formats` (the schema registry) and
 `evaluation` (the files of user-defined functions) may do I/O.
 """
