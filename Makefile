@@ -93,7 +93,8 @@ $(DOCS_INSTALLED): $(INSTALLED)
 
 docs: $(DOCS_INSTALLED)
 	@$(BIN)/python docs/generate.py
-	@$(BIN)/python -m sphinx --builder html --fail-on-warning --keep-going --quiet --doctree-dir build/doctrees docs build/docs
+	@$(BIN)/python -m sphinx --builder html --fresh-env --fail-on-warning --keep-going --quiet \
+		--doctree-dir build/doctrees docs build/docs
 	@echo "== the site: build/docs/index.html"
 
 NODES ?= 1 3
