@@ -4,6 +4,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3; 
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+DOCS_INSTALLED := $(VENV)/.docs-installed
 KERNELS := $(wildcard $(addprefix src/penstock/protocol/kernels/*., pyx pxd h))
 
 # Tests start hundreds of Python processes: where an environment forbids it to keep what it has compiled (as
@@ -84,8 +85,6 @@ test-long: $(DOCS_INSTALLED)
 	@PENSTOCK_LONG=1 RERUN=$(RERUN) $(BIN)/python -m pytest -n 2 -q -m "long or longer"
 
 # Only the site needs Sphinx, and the other targets need not wait for it.
-DOCS_INSTALLED := $(VENV)/.docs-installed
-
 $(DOCS_INSTALLED): $(INSTALLED)
 	@echo "== installing Sphinx"
 	@$(BIN)/python -m pip install --quiet --editable '.[docs]'

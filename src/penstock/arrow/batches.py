@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from penstock.arrow.decoded import Decoded, Format
 from penstock.arrow.layout import ERROR_COLUMN, HEADERS, KEPT_COLUMNS, Layout
 from penstock.client.reading.fetcher import PartitionRange
+from penstock.errors import PenstockError
 from penstock.protocol.batch import Buffer
 from penstock.protocol.columns import BinaryColumn, HeadersColumn, RecordColumns, decode_columns
 

@@ -9,7 +9,7 @@ import typer
 
 from penstock.broker.setup.storage_format import CannotFormat, FormatOptions, format_storage, storage_info
 from penstock.cli.start import EXIT_CONFIG, EXIT_FAILED, read_config
-from penstock.metadata.configs import BrokerConfig, ConfigError
+from penstock.metadata.configs import BrokerConfig, InvalidConfig
 from penstock.storage.directories.meta_properties import random_id
 from penstock.storage.errors import LogDirectoryError
 

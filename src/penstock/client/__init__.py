@@ -10,9 +10,10 @@ Each module wraps one group of Kafka's APIs; code for one particular server or c
     reading       offsets, ranges of partitions, partitions that grow
     producing     producers and transactions
 
-`config`, `settings`, `errors` and `batches` serve all of them. This package exports no names of its rooms,
-because every import of `settings` would then also load TLS and the codecs of all requests, which takes far
-longer than the commands that need only settings.
+`config`, `settings`, `errors` and `batches` serve all of them. The package exports the exceptions, which
+also reach users of `penstock.read`, of Spark and of streams. It exports no names of its rooms, because every
+import of `settings` would then also load TLS and the codecs of all requests, which takes far longer than the
+commands that need only settings.
 """
 
 from penstock.client.errors import (

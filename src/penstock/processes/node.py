@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 from typing import Final
 
+from penstock.errors import PenstockError
 from penstock.processes.children import start_command
 from penstock.processes.forked_nodes import ForkedNode, close_pipes, start_node
 from penstock.processes.memory import bound_memory

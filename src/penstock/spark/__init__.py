@@ -17,9 +17,9 @@ from penstock.spark.progress import Lag, Progress, lag, read_progress
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from penstock.spark.java import JavaNotFound
-    from penstock.spark.session import build_session
-    from penstock.spark.shipping import CannotShip, Library, make_library
+    from penstock.spark.launching.java import JavaNotFound
+    from penstock.spark.launching.session import build_session
+    from penstock.spark.launching.shipping import CannotShip, Library, make_library
     from penstock.spark.sink.checkpoint import CheckpointError
     from penstock.spark.sink.marker import MarkerDamaged
     from penstock.spark.sink.ownership import CheckpointOutdated, RunFenced
@@ -45,17 +45,17 @@ __all__ = [
 ]
 
 _MODULES: Final = {
-    "CannotShip": "penstock.spark.shipping",
+    "CannotShip": "penstock.spark.launching.shipping",
     "CheckpointError": "penstock.spark.sink.checkpoint",
     "CheckpointOutdated": "penstock.spark.sink.ownership",
-    "JavaNotFound": "penstock.spark.java",
-    "Library": "penstock.spark.shipping",
+    "JavaNotFound": "penstock.spark.launching.java",
+    "Library": "penstock.spark.launching.shipping",
     "MarkerDamaged": "penstock.spark.sink.marker",
     "MarkerMismatch": "penstock.spark.sink.publisher",
     "MarkerMissing": "penstock.spark.sink.publisher",
     "RunFenced": "penstock.spark.sink.ownership",
-    "build_session": "penstock.spark.session",
-    "make_library": "penstock.spark.shipping",
+    "build_session": "penstock.spark.launching.session",
+    "make_library": "penstock.spark.launching.shipping",
 }
 
 

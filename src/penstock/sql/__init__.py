@@ -5,6 +5,11 @@ Only `engine` and `server` execute statements. Of the other packages only `forma
 `evaluation` (the files of user-defined functions) may do I/O.
 """
 
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
 from penstock.sql.language.errors import Place, SqlError
 from penstock.sql.language.parsing.script import ScriptStatement, parse, parse_script
 from penstock.sql.language.statement_printing import print_statement

@@ -43,20 +43,20 @@ from penstock.topology.errors import (
     TopologyError,
 )
 from penstock.topology.operators.process import Processor, ProcessorContext
+from penstock.topology.operators.suppress import BufferFull
 from penstock.topology.records import Record
-from penstock.topology.suppress import BufferFull
 from penstock.topology.vectorised import vectorised
 
 if TYPE_CHECKING:
-    from penstock.spark.java import JavaNotFound
+    from penstock.spark.launching.java import JavaNotFound
     from penstock.spark.observing.observation import MetricsPortTaken
     from penstock.spark.sink.ownership import CheckpointOutdated
-    from penstock.spark.streams.checkpoint import CheckpointMismatch
-    from penstock.spark.streams.dataframes import NeedsRunningApp
-    from penstock.spark.streams.failures import ApplicationFailed
-    from penstock.spark.streams.preparation import InternalTopicMismatch, MissingTopics
-    from penstock.spark.streams.reset import CheckpointOfAnother, Reset, reset
-    from penstock.spark.streams.running import RunningApp
+    from penstock.spark.streams.running.application import RunningApp
+    from penstock.spark.streams.running.checkpoint import CheckpointMismatch
+    from penstock.spark.streams.running.failures import ApplicationFailed
+    from penstock.spark.streams.running.preparation import InternalTopicMismatch, MissingTopics
+    from penstock.spark.streams.running.reset import CheckpointOfAnother, Reset, reset
+    from penstock.spark.streams.stages.frames import NeedsRunningApp
 
 __all__ = [
     "App",
@@ -116,18 +116,18 @@ __all__ = [
 ]
 
 _MODULES: Final = {
-    "ApplicationFailed": "penstock.spark.streams.failures",
-    "CheckpointMismatch": "penstock.spark.streams.checkpoint",
-    "CheckpointOfAnother": "penstock.spark.streams.reset",
+    "ApplicationFailed": "penstock.spark.streams.running.failures",
+    "CheckpointMismatch": "penstock.spark.streams.running.checkpoint",
+    "CheckpointOfAnother": "penstock.spark.streams.running.reset",
     "CheckpointOutdated": "penstock.spark.sink.ownership",
-    "InternalTopicMismatch": "penstock.spark.streams.preparation",
-    "JavaNotFound": "penstock.spark.java",
+    "InternalTopicMismatch": "penstock.spark.streams.running.preparation",
+    "JavaNotFound": "penstock.spark.launching.java",
     "MetricsPortTaken": "penstock.spark.observing.observation",
-    "MissingTopics": "penstock.spark.streams.preparation",
-    "NeedsRunningApp": "penstock.spark.streams.dataframes",
-    "Reset": "penstock.spark.streams.reset",
-    "RunningApp": "penstock.spark.streams.running",
-    "reset": "penstock.spark.streams.reset",
+    "MissingTopics": "penstock.spark.streams.running.preparation",
+    "NeedsRunningApp": "penstock.spark.streams.stages.frames",
+    "Reset": "penstock.spark.streams.running.reset",
+    "RunningApp": "penstock.spark.streams.running.application",
+    "reset": "penstock.spark.streams.running.reset",
 }
 
 

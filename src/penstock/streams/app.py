@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from penstock.spark.launching.profiles import ProfileName
     from penstock.spark.observing.listener import Watcher
     from penstock.spark.streams.running.application import RunningApp
-    from penstock.views import Views
+    from penstock.views import View, Views
 
 K = TypeVar("K")
 V = TypeVar("V")

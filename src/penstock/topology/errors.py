@@ -12,6 +12,7 @@ import traceback
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from penstock.errors import PenstockError
 from penstock.topology.records import Headers, Input, Origin, Output
 
 EXCEPTION_HEADER: Final = "__streams.errors.exception"

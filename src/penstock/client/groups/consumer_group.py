@@ -13,7 +13,7 @@ from penstock.client.connections.cluster import Cluster
 from penstock.client.connections.connection import Connection
 from penstock.client.connections.coordinators import CoordinatorKind, find_coordinator, require_version
 from penstock.client.connections.metadata import TopicPartition
-from penstock.client.errors import ClientError, ServerError, UnsupportedByServer, error_from
+from penstock.client.errors import ClientError, GroupInUse, ServerError, UnsupportedByServer, error_from
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import (

@@ -27,6 +27,7 @@ from types import ModuleType
 from typing import Final, NamedTuple
 
 import penstock
+from penstock.errors import PenstockError
 from penstock.spark.launching.java import cache_directory
 
 DIRECTORY: Final = "penstock-library"

@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
+from penstock.errors import PenstockError
 from penstock.sql.evaluation.numbers import BIGINT_BOUND, INTEGER_BOUND, at_scale, fitted
 from penstock.sql.functions import Call, Function
 from penstock.sql.language import types

@@ -49,7 +49,7 @@ from penstock.spark.streams.running.preparation import (
 from penstock.topology.errors import TopologyError
 from penstock.topology.graph import Topology
 from penstock.topology.plans.description import describe
-from penstock.views import Views
+from penstock.views import View, Views
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
