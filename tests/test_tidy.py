@@ -161,7 +161,6 @@ CLOSING: dict[str, set[str]] = {
     "configs.cleaner": {"configs.broker_config"},
     "configs.roles": {"configs.broker_config"},
     "configs.support": {"configs.broker_config"},
-    "views.stores": {"views.views"},
     "simulator.workers": {"simulator.loop"},
     "simulator.directory_faults": {"simulator.faults"},
     "sql_shell.commands": {"sql_shell.session"},
