@@ -127,8 +127,11 @@ async def repeat(commit: GroupCommit) -> object:
     async def duplicate() -> bytes:
         return b"as before"
 
-    waiting = commit.acknowledging(ApiKey.PRODUCE, lambda *_: duplicate())(None, None, None)  # type: ignore[arg-type]
-    return await waiting  # type: ignore[misc]
+    handle = commit.acknowledging(ApiKey.PRODUCE, lambda *_: Answer.working(duplicate()))
+    answer = handle(None, None, None)  # type: ignore[arg-type]
+    assert isinstance(answer, Answer)
+    assert await answer == b"as before"
+    return answer.value
 
 
 async def fail_a_sync(tmp_path: Path) -> None:
