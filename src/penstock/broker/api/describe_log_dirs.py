@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from penstock.broker.partitions.replica_manager import ReplicaManager
     from penstock.storage.directories.log_manager import LogManager
 
-
 Result = DescribeLogDirsResponse.DescribeLogDirsResult
 Topic = DescribeLogDirsResponse.DescribeLogDirsTopic
 Partition = DescribeLogDirsResponse.DescribeLogDirsPartition

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from penstock.broker.partitions.replica_manager import ReplicaManager
     from penstock.metadata.image import MetadataImage
 
-
 PartitionResponse = DescribeProducersResponse.PartitionResponse
 
 

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from penstock.metadata.configs import BrokerConfig
     from penstock.metadata.image import MetadataImage
 
-
 Topic = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic
 Partition = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponsePartition
 

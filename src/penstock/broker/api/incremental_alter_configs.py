@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from penstock.broker.control.controller import Controller
     from penstock.broker.network.context import RequestContext
 
-
 ResourceResponse = IncrementalAlterConfigsResponse.AlterConfigsResourceResponse
 
 

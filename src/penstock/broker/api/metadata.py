@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from penstock.metadata.configs import BrokerConfig
     from penstock.metadata.image import MetadataImage
 
-
 Topic = MetadataResponse.MetadataResponseTopic
 Partition = MetadataResponse.MetadataResponsePartition
 

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from penstock.broker.network.context import RequestContext
     from penstock.metadata.image import MetadataImage
 
-
 ResponsePartition = OffsetDeleteResponse.OffsetDeleteResponsePartition
 
 

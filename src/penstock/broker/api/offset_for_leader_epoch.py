@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from penstock.broker.network.context import RequestContext
     from penstock.broker.partitions.replica_manager import ReplicaManager
 
-
 TopicResult = OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult
 EpochEndOffset = OffsetForLeaderEpochResponse.EpochEndOffset
 

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from penstock.broker.coordination.transactions.marker_writes import MarkerHost
     from penstock.broker.network.context import RequestContext
 
-
 MarkerResult = WriteTxnMarkersResponse.WritableTxnMarkerResult
 TopicResult = WriteTxnMarkersResponse.WritableTxnMarkerTopicResult
 PartitionResult = WriteTxnMarkersResponse.WritableTxnMarkerPartitionResult
