@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from kafka_node import KafkaNode
 from penstock.spark.launching.session import build_session
 from penstock.testing import Cluster
+from waiting import wait_until
 
 
 @pytest.fixture(scope="session")
@@ -87,6 +88,8 @@ def make_topic(servers: str, admin: AdminClient) -> Callable[..., str]:
         settings = {"retention.ms": "-1"}  # records may have any timestamp
         settings |= {key.replace("_", "."): value for key, value in config.items()}
         admin.create_topics([NewTopic(topic, partitions, 1, config=settings)])[topic].result(30)
+        # Apache Kafka answers before its broker has read the topic from the metadata log.
+        wait_until(lambda: topic in admin.list_topics(timeout=30).topics)
         return topic
 
     return make
