@@ -58,11 +58,15 @@ class Handled(NamedTuple):
     handle: Handler
 
 
+ControllerHandler = Callable[[Any, Any, "RequestContext"], Coroutine[Any, Any, Message | bytes]]
+"""(part of the node, request, context) → the active controller's response. Raises KafkaError."""
+
+
 class ControllerHandled(NamedTuple):
-    """The handler of the active controller, a coroutine function, and the function that picks its part."""
+    """The handler of the active controller, and the function that picks its part of the node."""
 
     part: Callable[[NodeParts], Any]
-    handle: Callable[[Any, Any, RequestContext], Coroutine[Any, Any, Message | bytes]]
+    handle: ControllerHandler
 
 
 class Api(Generic[Request]):
@@ -119,8 +123,8 @@ class Api(Generic[Request]):
         return self
 
 
-def answering(handle: Callable[[Any, Any, RequestContext], Coroutine[Any, Any, object]]) -> Handler:
-    """Wrap a coroutine function as a handler, whose answer is the result of a task."""
+def answering(handle: ControllerHandler) -> Handler:
+    """Turn a coroutine function into a handler, whose answer is the result of a task."""
 
     @wraps(handle)
     def answer(part: object, request: Message, context: RequestContext) -> Answer[object]:

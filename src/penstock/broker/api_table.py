@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Coroutine
 from enum import Enum
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -23,6 +22,7 @@ from penstock.protocol.codec import Message
 from penstock.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
+    from penstock.broker.api_entry import ControllerHandler
     from penstock.broker.control.controller_apis import AnswerAsController
     from penstock.broker.control.forwarding import Forwarding
     from penstock.broker.network.answers import Handler
@@ -103,9 +103,7 @@ async def _forward(forwarding: Forwarding, request: Message, context: RequestCon
     return await forwarding.forward(request, context)
 
 
-def _answering_errors(
-    handle: Callable[[Any, Any, RequestContext], Coroutine[Any, Any, Message | bytes]],
-) -> Handler:
+def _answering_errors(handle: ControllerHandler) -> Handler:
     async def answer(part: object, request: Message, context: RequestContext) -> Message | bytes:
         try:
             return await handle(part, request, context)

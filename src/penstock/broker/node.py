@@ -133,7 +133,6 @@ class Broker:
         )
         self.groups = GroupCoordinatorRuntime(self)
         self.transactions = TransactionCoordinatorRuntime(self)
-
         self.dispatcher = self._new_dispatcher(ListenerType.BROKER)
         self.controller_dispatcher = self._new_dispatcher(ListenerType.CONTROLLER)
 

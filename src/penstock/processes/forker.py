@@ -89,6 +89,6 @@ class Forker:
         self._poll.unregister(end_fd)
         os.close(end_fd)
         _, status = os.waitpid(pid, 0)
-        with contextlib.suppress(BrokenPipeError):  # nobody waits for this node any more
+        with contextlib.suppress(BrokenPipeError):  # the process that started the node has ended
             os.write(pipe, b"%d" % os.waitstatus_to_exitcode(status))
         os.close(pipe)

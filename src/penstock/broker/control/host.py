@@ -23,7 +23,6 @@ class ControlHost(NodeHost, Protocol):
     logs: LogManager
     metadata: MetadataFollower
     quorum: Quorum
-
     image: MetadataImage
     """The cluster's current metadata."""
 

@@ -22,7 +22,6 @@ class CoordinationHost(VerifyingHost, Protocol):
     group_commit: GroupCommit
     replicas: ReplicaManager
     replication: Replication
-
     image: MetadataImage
     """The cluster's current metadata."""
 

@@ -24,18 +24,19 @@ class CloseConnection(Exception):
 class Answer(Generic[T]):
     """The value of a call, or the exception instead of it, for a single receiver.
 
-    The receiver reads `value` if the answer `is_done`, awaits it, or passes what to do next: `then`,
-    `and_then`, `recover`, `when_done`. What it passes runs at once, or in the turn that completes the answer.
+    The receiver awaits the answer, reads its `value` once it `is_done`, or says what happens next by `then`,
+    `and_then`, `recover` or `when_done`. What it passes to these runs at once, or in the turn that completes
+    the answer.
     """
 
     # These are defaults of the class, because each request makes an answer, and most need only two of them.
     is_done: bool = False
-    value: T = None  # type: ignore[assignment]
+    value: T = None  # type: ignore[assignment]  # not read before the answer is done
     """The value, once the answer is done and has no error."""
     error: BaseException | None = None
     blocks: bool = True
-    """Whether work goes on whose effects the connection's next requests must find, so that they wait.
-    Otherwise only the answer itself must wait, for example for other replicas."""
+    """Whether the connection's next requests wait for this answer, because they must find the effects of the
+    work that is still going on. Otherwise only the answer itself waits, for example for other replicas."""
     on_abandon: Callable[[], None] | None = None
     """Called when the answer is not needed any more."""
     task: asyncio.Task[object] | None = None
@@ -114,7 +115,7 @@ class Answer(Generic[T]):
         return self.value
 
     def abandon(self) -> None:
-        """Take note that nobody waits for the answer any more, for example because the client has gone."""
+        """Call `on_abandon`, as the answer is not needed any more. A task that works on it is cancelled."""
         if not self.is_done and self.on_abandon is not None:
             self.on_abandon()
 
@@ -127,11 +128,11 @@ class Answer(Generic[T]):
             self._receive = receive
 
     def then(self, change: Callable[[T], U]) -> Answer[U]:
-        """The answer with its value changed. What `change` raises fails the answer."""
+        """Return the answer with its value changed. An exception of `change` fails the answer."""
         return self.and_then(lambda value: Answer.of(change(value)))
 
     def and_then(self, ask: Callable[[T], Answer[U]]) -> Answer[U]:
-        """The answer of `ask` for this answer's value. What `ask` raises fails the answer."""
+        """Return the answer that `ask` gives for this one's value. An exception of `ask` fails the answer."""
 
         def following(done: Answer[T]) -> Answer[U]:
             return _called(ask, done.value) if done.error is None else cast("Answer[U]", done)
@@ -139,7 +140,7 @@ class Answer(Generic[T]):
         return following(self) if self.is_done else self._continued(following)
 
     def recover(self, replace: Callable[[KafkaError], T]) -> Answer[T]:
-        """The answer, with the value of `replace` instead of a KafkaError."""
+        """Return the answer, with the value of `replace` instead of a KafkaError."""
 
         def following(done: Answer[T]) -> Answer[T]:
             if not isinstance(done.error, KafkaError):

@@ -26,6 +26,5 @@ class ReadingHost(Protocol):
     purgatory: Purgatory
     replicas: ReplicaManager
     replication: Replication
-
     image: MetadataImage
     """The cluster's current metadata."""
