@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 
 import pytest
 from confluent_kafka import Producer, TopicPartition
@@ -12,7 +12,7 @@ from engine_server import Server, eventually
 from test_sql_engine_push import taken
 
 from penstock.sql.engine import EngineError
-from penstock.sql.engine.reading.feeds import Feed, Feeds
+from penstock.sql.engine.reading.feeds import Feed, Feeds, Offsets
 from penstock.sql.engine.reading.topic_reader import Reader
 
 S = "CREATE STREAM s (id INT KEY, v STRING) WITH (kafka_topic='s', partitions=2, format='json');"
@@ -75,6 +75,27 @@ def test_a_reader_may_hear_of_records_before_it_has_begun(
     server.run(S)
     write(server, "a")
     assert taken(server.engine.query(FOLLOW), 1) == [(1, "a")]
+
+
+def test_a_chunk_may_go_beyond_the_known_end(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The end of the topic was listed between two records that the reader then finds in one chunk."""
+    bounds, start = Feeds.bounds, Feed.start
+
+    def listed_too_early(feeds: Feeds, topics: Mapping[str, bool]) -> tuple[Offsets, Offsets]:
+        places, ends = bounds(feeds, topics)
+        return places, {tp: min(end, 1) for tp, end in ends.items()}
+
+    def started_late(feed: Feed) -> None:
+        [reader] = feed.readers
+        assert isinstance(reader, Reader)
+        reader.step()
+        start(feed)
+
+    monkeypatch.setattr(Feeds, "bounds", listed_too_early)
+    monkeypatch.setattr(Feed, "start", started_late)
+    server.run(S)
+    write(server, "a", "b")
+    assert taken(server.engine.query(FOLLOW), 2) == [(1, "a"), (1, "b")]
 
 
 def test_readers_of_a_topic_share_what_follows_it(server: Server) -> None:

@@ -79,7 +79,7 @@ class Reader(Job):
         self._workers = workers
         self._taker = taker
         self._places = dict(places)
-        """The first offset after the chunk that is held, for each partition."""
+        """The first offset after the records that are held, for each partition."""
         self._ends = dict(ends)
         """Up to these ends, records are read in the order of their timestamps across all topics."""
         self._follows = follows
@@ -188,18 +188,19 @@ class Reader(Job):
     def _hold(self, tp: TopicPartition) -> None:
         """Hold the next chunk of a partition that has a record to read, if any. Raises ClientError."""
         feed = self._followed[tp.topic]
-        while (place := self._places[tp]) < self._end(tp) and not self._is_over:
+        while (place := self._places[tp]) < (end := self._end(tp)) and not self._is_over:
             wanted = {
-                each: (at, end)
+                each: (at, until)
                 for each, at in self._places.items()
-                if each.topic == tp.topic and at < (end := self._end(each))
+                if each.topic == tp.topic and at < (until := self._end(each))
             }
-            chunk = feed.chunk(tp, wanted)
+            chunk = feed.chunk(tp, wanted | {tp: (place, end)})
             if chunk is None:
                 return
-            self._places[tp] = chunk.next_offset
+            # A chunk may go beyond the end that this reader knows. Its further records are read afterwards.
+            self._places[tp] = min(chunk.next_offset, end)
             start = bisect_left(chunk.records, place, key=_offset)
-            stop = bisect_left(chunk.records, self._end(tp), key=_offset)
+            stop = bisect_left(chunk.records, end, key=_offset)
             if start < stop:
                 self._held[tp] = _Held(chunk, start, stop)
                 heappush(self._heads, (chunk.records[start][3], tp))
