@@ -41,6 +41,7 @@ def h2spec() -> Path:
             pytest.skip(f"h2spec cannot be fetched: {error}")
 
 
+@pytest.mark.long
 def test_the_protocol_is_kept_to(h2spec: Path, tmp_path: Path) -> None:
     async def home(request: Request) -> Response:
         await request.body()
