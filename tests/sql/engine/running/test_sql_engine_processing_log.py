@@ -35,7 +35,8 @@ def server(start: Callable[..., Server]) -> Server:
 
 
 def produce(server: Server, *records: tuple[bytes, bytes]) -> None:
-    producer = Producer({"bootstrap.servers": server.servers})
+    """Write the records in one batch for each partition."""
+    producer = Producer({"bootstrap.servers": server.servers, "linger.ms": 60_000})  # `flush` sends at once
     for key, value in records:
         producer.produce("s", value, key)
     assert producer.flush(20) == 0
