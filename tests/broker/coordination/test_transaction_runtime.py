@@ -20,6 +20,7 @@ from penstock.coordinators.transaction.records import transaction_record
 from penstock.coordinators.transaction.states import TransactionState
 from penstock.metadata.controller.feature_updates import update_features
 from penstock.metadata.snapshot import encode_snapshot
+from penstock.patterns import Pattern
 from penstock.protocol.batch import iter_headers
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import (
@@ -260,6 +261,24 @@ def test_requests_wait_while_transactions_are_loaded(tmp_path: Path) -> None:
             assert len(listed.transaction_states) == 20
 
     run_virtually(story())
+
+
+def test_others_have_their_turn_while_a_pattern_is_matched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others_had_their_turn = threading.Event()
+    monkeypatch.setattr(Pattern, "fullmatch", lambda pattern, text: others_had_their_turn.wait(20))
+
+    async def story() -> None:
+        async with running_node(tmp_path) as broker:
+            await prepare(broker)
+            await init(broker, "t")
+            asyncio.get_running_loop().call_later(0.01, others_had_their_turn.set)
+            request = ListTransactionsRequest(transactional_id_pattern="t")
+            listed = await broker.transactions.list(request)
+            assert [each.transactional_id for each in listed.transaction_states] == ["t"]
+
+    run(story())
 
 
 # -- failures --------------------------------------------------------------------------------------------
