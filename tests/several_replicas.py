@@ -5,7 +5,7 @@ from penstock.broker.coordination.transactions.runtime import TransactionCoordin
 from penstock.broker.node import Broker
 from penstock.broker.partitions.replica import Replica
 from penstock.broker.reading.fetch_session import FetchTarget
-from penstock.broker.reading.session_news import SessionNews
+from penstock.broker.reading.session_changes import SessionChanges
 from penstock.metadata.image import MetadataDelta
 from penstock.metadata.image.topics import PartitionRegistration
 from penstock.protocol.messages import FetchRequest
@@ -47,11 +47,11 @@ class Followed:
         assert replicated.leading is not None
         replicated.leading.since_ms -= self.broker.replication.silence_max_ms + 1
 
-    def follow(self) -> SessionNews:
+    def follow(self) -> SessionChanges:
         """A new fetch session of the follower."""
         replicated = self.replica.replicated
         assert replicated is not None
-        session = SessionNews(OTHER)
+        session = SessionChanges(OTHER)
         wanted = FetchRequest.FetchPartition(partition=self.replica.partition)
         session.watch(FetchTarget(self.replica.topic_id, wanted), replicated)
         return session

@@ -191,7 +191,7 @@ def test_one_that_fails_again_and_again_rests_longer_and_its_last_errors_are_kno
     assert max(asked) == KEPT_MAX + 2
     assert troubles.due() == []
     assert [each.error for each in troubles.of("x")] == [f"error {n}" for n in range(2, KEPT_MAX + 2)]
-    troubles.begin_anew("x")
+    troubles.reset("x")
     asked.clear()
     troubles.add("x", "once more")
     assert asked == [1]

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.arrow.encoding import Unwritable, told_at
+from penstock.arrow.encoding import Unwritable, at_path
 
 _VARINT_BYTES_MAX: Final = 10
 _DOUBLE: Final = pa.float64()
@@ -120,7 +120,7 @@ def reals(column: pa.Array, path: str, kind: pa.DataType = _DOUBLE) -> np.ndarra
         found: np.ndarray = column.cast(kind).to_numpy(zero_copy_only=False)
     except pa.ArrowInvalid:
         raise Unwritable(
-            f"{told_at(path)} has a number that {kind} can't represent: cast it if rounding is acceptable"
+            f"{at_path(path)} has a number that {kind} can't represent: cast it if rounding is acceptable"
         ) from None
     return found
 

@@ -17,7 +17,7 @@ class Unwritable(ValueError):
     """The schema has no representation for a row; the message names the field."""
 
 
-def told_at(path: str) -> str:
+def at_path(path: str) -> str:
     """Describe a place in a column, for messages."""
     return f"field '{path.lstrip('.')}'" if path else "it"
 

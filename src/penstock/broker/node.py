@@ -295,7 +295,7 @@ class Broker:
             await self._start_broker()
         else:
             self.metadata.on_image_change(self._configs_changed)
-            self.metadata.tell_all()
+            self.metadata.publish_all()
         self._serve_metrics()
         self._tick()
         self.loop_lag.start()  # only now: no client waited for the start
@@ -316,7 +316,7 @@ class Broker:
             raise CannotStart(str(error)) from None
         self.replicas.set_aside_strays()
         self.metadata.on_image_change(self._image_changed)
-        self.metadata.tell_all()
+        self.metadata.publish_all()
         await self.metadata.followed()
         await self.lifecycle.unfence()
         await self.metadata.followed()

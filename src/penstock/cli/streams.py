@@ -466,27 +466,27 @@ def _explain_spark(error: Exception) -> NoReturn:
 
 def _follow(running: RunningApp, view: ProgressView) -> None:
     """Show the application's progress until it ends or a signal stops it. Raises the application's error."""
-    with _told_to_stop() as told, view.live(), running:
+    with _stop_signals() as stopping, view.live(), running:
         while not running.wait(POLL_S):
             view.refresh()
-            if told.is_set():
+            if stopping.is_set():
                 _finish_batch(running)
                 break
 
 
 @contextmanager
-def _told_to_stop() -> Iterator[threading.Event]:
+def _stop_signals() -> Iterator[threading.Event]:
     """Yield an event that SIGINT and SIGTERM set; a second signal ends the command at once."""
-    told = threading.Event()
+    stopping = threading.Event()
 
-    def tell(number: int, _frame: FrameType | None) -> None:
-        told.set()
+    def stop(number: int, _frame: FrameType | None) -> None:
+        stopping.set()
         print_note("stopping after this batch")
         signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
 
-    before = {number: signal.signal(number, tell) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield told
+        yield stopping
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

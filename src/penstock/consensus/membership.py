@@ -93,7 +93,7 @@ def add_voter(raft: Raft, token: int, request: AddVoterRequest, now_ms: int) -> 
     return None
 
 
-def versions_told(raft: Raft, node: Node, response: SupportedVersionsResponse, now_ms: int) -> bool:
+def versions_received(raft: Raft, node: Node, response: SupportedVersionsResponse, now_ms: int) -> bool:
     """Handle the versions that the replica to be added supports; append the new voters if all is well.
 
     Returns False if the request failed.
@@ -140,7 +140,7 @@ def versions_told(raft: Raft, node: Node, response: SupportedVersionsResponse, n
     return True
 
 
-def versions_untold(raft: Raft, node: Node) -> None:
+def versions_missing(raft: Raft, node: Node) -> None:
     """Handle a missing response; if the node is the replica to be added, abort the change."""
     leader = raft.role
     if isinstance(leader, Leader) and _awaiting_versions(leader, node) is not None:

@@ -189,13 +189,13 @@ class Raft(Member):
             case FetchSnapshotResponse():
                 return replication.snapshot_fetched(self, node, response, now_ms)
             case SupportedVersionsResponse():
-                return membership.versions_told(self, node, response, now_ms)
+                return membership.versions_received(self, node, response, now_ms)
             case UpdateVoterResponse():
                 return membership.voter_updated(self, node, response, now_ms)
             case ChangeResponse():
                 return membership.change_answered(self, node, response, now_ms)
             case None:
-                membership.versions_untold(self, node)
+                membership.versions_missing(self, node)
                 return False
 
     def begin_epoch(self, now_ms: int) -> None:

@@ -126,9 +126,9 @@ def _corrections(first: pd.DataFrame, frames: Frames, rng: np.random.Generator) 
     )
     gone = first.sample(frac=TAKEN_BACK, random_state=rng)
     gone = gone.assign(sent_ms=gone["sent_ms"] + _between(CORRECTION_MS, len(gone), rng), deleted=True)
-    anew = gone.sample(frac=REPORTED_ANEW, random_state=rng)
-    anew = anew.assign(sent_ms=anew["sent_ms"] + _between(CORRECTION_MS, len(anew), rng), deleted=False)
-    return pd.concat([corrected, gone, anew], ignore_index=True)
+    again = gone.sample(frac=REPORTED_ANEW, random_state=rng)
+    again = again.assign(sent_ms=again["sent_ms"] + _between(CORRECTION_MS, len(again), rng), deleted=False)
+    return pd.concat([corrected, gone, again], ignore_index=True)
 
 
 def _tables(frames: Frames, topics: Topics, begin_ms: int, end_ms: int) -> dict[str, pd.DataFrame]:

@@ -81,8 +81,8 @@ async def _answer(node: Node, request: Request) -> Response:
 
 def _failure(error: ViewError) -> Response:
     headers = {POSITION_HEADER: error.position} if isinstance(error, KeyNotFound) else None
-    told = {"code": error.code, "message": str(error), "retriable": error.retriable}
-    return _json({"error": told}, error.status, headers)
+    body = {"code": error.code, "message": str(error), "retriable": error.retriable}
+    return _json({"error": body}, error.status, headers)
 
 
 async def _unexpected(request: Request, error: Exception) -> Response:

@@ -99,8 +99,8 @@ class Node:
         for endpoint in holders:
             try:
                 response = await self._forwarder.get(endpoint, "/health", [], _WIRE_S)
-                told = msgspec.json.decode(response.body)
-                if not told["partitions"].get(str(tp), {}).get("ready"):
+                answer = msgspec.json.decode(response.body)
+                if not answer["partitions"].get(str(tp), {}).get("ready"):
                     return False
             except (Unreachable, msgspec.DecodeError, KeyError):
                 return False
@@ -298,12 +298,12 @@ class Node:
             headers.append(("penstock-at-least", asked.at_least.to_json()))
         response = await self._forwarder.get(member, f"{path}?{'&'.join(kept)}", headers, left_s + _WIRE_S)
         try:
-            told: dict[str, Any] = msgspec.json.decode(response.body)
+            answer: dict[str, Any] = msgspec.json.decode(response.body)
         except msgspec.DecodeError as error:
             raise Unreachable(f"{member} answered with status {response.status}: {error}") from None
         if response.status == 200:
-            return told
-        raise _raised(told, member, response.status)
+            return answer
+        raise _raised(answer, member, response.status)
 
     # About itself
 
@@ -348,8 +348,8 @@ _BY_CODE: Final[Mapping[str, type[ViewError]]] = {
 }
 
 
-def _raised(told: Mapping[str, Any], member: str, status: int) -> Exception:
-    error = told.get("error") or {}
+def _raised(answer: Mapping[str, Any], member: str, status: int) -> Exception:
+    error = answer.get("error") or {}
     kind = _BY_CODE.get(str(error.get("code")))
     if kind is None:
         return Unreachable(f"{member} answered with status {status}: {error.get('message')}")

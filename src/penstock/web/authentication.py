@@ -43,8 +43,8 @@ class Users:
         except (OSError, ValueError) as error:
             raise ValueError(f"the users in {path!r} can't be read: {error}") from None
         passwords = {}
-        for user, told in lines.items():
-            password, *own = (each.strip() for each in told.split(","))
+        for user, entry in lines.items():
+            password, *own = (each.strip() for each in entry.split(","))
             if not password or password.startswith(_OTHER_FORMS):
                 raise ValueError(
                     f"user {user!r} in {path!r} has no usable password: expected "

@@ -277,7 +277,7 @@ class _Stream:
         self._body: deque[tuple[bytes, int]] = deque()
         self._has_all = False
         self._was_told_all = False
-        self._has_news = asyncio.Event()
+        self._has_changed = asyncio.Event()
         self._is_closed = False
         self._has_begun = False
         self._has_ended = False
@@ -286,17 +286,17 @@ class _Stream:
 
     def received(self, data: bytes, window_bytes: int) -> None:
         self._body.append((data, window_bytes))
-        self._has_news.set()
+        self._has_changed.set()
 
     def ended(self) -> None:
         self._has_all = True
-        self._has_news.set()
+        self._has_changed.set()
 
     def close(self) -> None:
         """End the stream: the client is gone, or no longer wants the answer."""
         self._is_closed = True
         self._forget_body()
-        self._has_news.set()
+        self._has_changed.set()
         self.has_room.set()
 
     def _forget_body(self) -> None:
@@ -344,8 +344,8 @@ class _Stream:
                 return {"type": "http.request", "body": b"", "more_body": False}
             if self._has_ended:
                 break
-            self._has_news.clear()
-            await self._has_news.wait()
+            self._has_changed.clear()
+            await self._has_changed.wait()
         return {"type": "http.disconnect"}
 
     async def _send(self, message: Message) -> None:
@@ -386,7 +386,7 @@ class _Stream:
         if is_last and not self._is_closed:
             h2.end_stream(self.id)
             self._has_ended = True
-            self._has_news.set()
+            self._has_changed.set()
             self._connection.flush_soon()
 
 

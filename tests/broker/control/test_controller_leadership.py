@@ -491,7 +491,7 @@ def test_a_snapshot_replaces_the_image_and_tells_what_is_different() -> None:
         follower.on_image_change(told.append)
         stage.quorum.log += [*bootstrap_records(), topic("stays"), topic("goes"), registration(ME)]
         stage.commit()
-        follower.tell_all()
+        follower.publish_all()
         assert [t.name for t in told.pop().created_topics] == ["stays", "goes"]
         config = ConfigRecord(resource_type=2, resource_name="stays", name="retention.ms", value="5")
         records = [*bootstrap_records(), topic("stays"), topic("new"), config]
@@ -522,7 +522,7 @@ def test_what_listeners_do_is_waited_for() -> None:
             raise RuntimeError("a listener that fails holds up nobody")
 
         stage.metadata.on_image_change(follow)
-        stage.metadata.tell_all()
+        stage.metadata.publish_all()
         await stage.lead()
         deciding = stage.loop.create_task(
             stage.controller.submit_and_follow(partial(lambda _: Decision([topic("a")], "done")))

@@ -167,9 +167,9 @@ def test_after_the_first_request_only_changes_are_named() -> None:
     assert answered(session, 77)
     session.want((TOPIC, 1), wanted(9))
     session.forget((TOPIC, 0))
-    assert session.has_news
+    assert session.has_changes
     assert sent(session) == (77, 2, {1: 9}, [0])
-    assert not session.has_news
+    assert not session.has_changes
 
 
 def test_a_leader_without_room_for_a_session_gets_all_each_time() -> None:

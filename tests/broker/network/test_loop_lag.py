@@ -10,8 +10,8 @@ import pytest
 
 from penstock.broker.network import loop_lag
 from penstock.broker.network.loop_lag import (
+    LOG_INTERVAL_S,
     READY_PER_TURN,
-    TOLD_EVERY_S,
     LoopLag,
     TurnSelector,
     new_event_loop,
@@ -108,7 +108,7 @@ def test_many_long_turns_are_told_of_in_one_line(caplog: pytest.LogCaptureFixtur
             lag.took(work, 20_000_000)
             await asyncio.sleep(0.15)
         assert len(told_of(caplog)) == 1
-        await asyncio.sleep(TOLD_EVERY_S)
+        await asyncio.sleep(LOG_INTERVAL_S)
         lag.stop()
 
     with asyncio.Runner(loop_factory=new_event_loop) as runner:

@@ -71,7 +71,9 @@ class _Plan:
         if reader.kind == "union":
             return self._read_union(writer, reader, path)
         if not _match(writer, reader):
-            raise Unreadable(f"{_at(path)} was written as {_told(writer)}, which {_told(reader)} can't read")
+            raise Unreadable(
+                f"{_at(path)} was written as {_described(writer)}, which {_described(reader)} can't read"
+            )
         match writer.kind:
             case "record":
                 return self._record(writer, reader, path)
@@ -133,7 +135,7 @@ class _Plan:
         if writer.kind == "null":
             if any(each.kind == "null" for each in reader.items):
                 return reading.Nothing(kind)
-            raise Unreadable(f"{_at(path)} is null, which {_told(reader)} does not have")
+            raise Unreadable(f"{_at(path)} is null, which {_described(reader)} does not have")
         branches = [each for each in reader.items if each.kind != "null"]
         problem: Unreadable | None = None
         for place in _by_likeness(writer, branches):
@@ -146,7 +148,7 @@ class _Plan:
                 return reading.Member(kind, place, node)
             return _widened(node, kind)
         raise problem or Unreadable(
-            f"{_at(path)} was written as {_told(writer)}, which {_told(reader)} can't read"
+            f"{_at(path)} was written as {_described(writer)}, which {_described(reader)} can't read"
         )
 
     def skip(self, writer: Type) -> Node:
@@ -189,10 +191,12 @@ def _simple(writer: Type, reader: Type, path: str) -> Node:
     kind = arrow_type(reader)
     if pa.types.is_decimal(kind) and reader.kind in ("bytes", "fixed"):
         if logical(writer) != "decimal" or decimal_of(writer)[1] != decimal_of(reader)[1]:  # type: ignore[index]
-            raise Unreadable(f"{_at(path)} was written as {_told(writer)}, expected {_told(reader)}")
+            raise Unreadable(
+                f"{_at(path)} was written as {_described(writer)}, expected {_described(reader)}"
+            )
         return reading.DecimalNode(kind, writer.size if writer.kind == "fixed" else None)
     if logical(writer) == "decimal":
-        raise Unreadable(f"{_at(path)} was written as {_told(writer)}, expected {_told(reader)}")
+        raise Unreadable(f"{_at(path)} was written as {_described(writer)}, expected {_described(reader)}")
     match writer.kind:
         case "null":
             return reading.Nothing(kind)
@@ -214,7 +218,7 @@ def _time_factor(writer: Type, reader: Type, path: str) -> int:
     if is_time and "timestamp" in wrote and wrote.startswith("local") == reads.startswith("local"):
         return 1000 if wrote.endswith("millis") else 1
     if (is_time or reads == "date") and wrote != reads:
-        raise Unreadable(f"{_at(path)} was written as {_told(writer)}, expected {_told(reader)}")
+        raise Unreadable(f"{_at(path)} was written as {_described(writer)}, expected {_described(reader)}")
     return 1
 
 
@@ -298,10 +302,10 @@ def _extent(of: Type, inside: tuple[Type, ...] = ()) -> Extent | None:
     return None
 
 
-def _told(of: Type) -> str:
+def _described(of: Type) -> str:
     name = of.properties.get("logicalType")
     if of.kind == "union":
-        return "a union of " + ", ".join(map(_told, of.items))
+        return "a union of " + ", ".join(map(_described, of.items))
     if of.name is not None:
         return f"the {of.kind} {of.full_name}" + (f" ({of.size} bytes)" if of.kind == "fixed" else "")
     return f"{of.kind} ({name})" if isinstance(name, str) else of.kind

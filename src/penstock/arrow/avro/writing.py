@@ -29,7 +29,7 @@ from penstock.arrow.byte_columns import (
     zigzag,
 )
 from penstock.arrow.decoded import valid_rows
-from penstock.arrow.encoding import Unwritable, told_at
+from penstock.arrow.encoding import Unwritable, at_path
 from penstock.client.settings import ConfigError
 from penstock.registry.formats.avro.types import Type
 
@@ -87,7 +87,7 @@ def _schema(kind: pa.DataType, name: str, path: str) -> Any:
             "logicalType": "timestamp-micros" if kind.tz else "local-timestamp-micros",
         }
     if str(kind) not in _SIMPLE:
-        raise ConfigError(f"{told_at(path)} is of type {kind}, which has no form in Avro")
+        raise ConfigError(f"{at_path(path)} is of type {kind}, which has no form in Avro")
     return _SIMPLE[str(kind)]
 
 
@@ -110,7 +110,7 @@ def _encoder(schema: Type, kind: pa.DataType, path: str) -> _Encode:
 
     def checked(column: pa.Array) -> pa.BinaryArray:
         if column.null_count:
-            raise Unwritable(f"{told_at(path)} is null in a row, which the schema does not allow")
+            raise Unwritable(f"{at_path(path)} is null in a row, which the schema does not allow")
         return encode(column)
 
     return checked
@@ -125,7 +125,7 @@ def _union(schema: Type, kind: pa.DataType, path: str) -> _Encode:
         if not column.null_count:
             return encode(column)
         if not nulls:
-            raise Unwritable(f"{told_at(path)} is null in a row, which the schema does not allow")
+            raise Unwritable(f"{at_path(path)} is null in a row, which the schema does not allow")
         there = np.flatnonzero(valid_rows(column))
         places = np.full(len(column), len(there), np.int64)
         places[there] = np.arange(len(there))
@@ -151,7 +151,7 @@ def _members(schema: Type, kind: pa.DataType, path: str) -> _Encode:
     if not pa.types.is_struct(kind) or not {field.name for field in kind} <= named.keys():
         branches = ", ".join(f"{name} ({of.full_name})" for name, (_, of) in named.items())
         raise ConfigError(
-            f"{told_at(path)} is of type {kind}, which the schema's union can't hold: expected a "
+            f"{at_path(path)} is of type {kind}, which the schema's union can't hold: expected a "
             f"struct of {branches}, or of some of these"
         )
     encoders = []
@@ -165,7 +165,7 @@ def _members(schema: Type, kind: pa.DataType, path: str) -> _Encode:
         counts = np.sum(is_set, axis=0)
         if (wrong := counts[counts != 1]).size:
             raise Unwritable(
-                f"{told_at(path)} has {wrong[0]} members in a row that are not null, expected one because it "
+                f"{at_path(path)} has {wrong[0]} members in a row that are not null, expected one because it "
                 "is a union"
             )
         values = []
@@ -179,7 +179,7 @@ def _members(schema: Type, kind: pa.DataType, path: str) -> _Encode:
 
 def _encoder_of_values(schema: Type, kind: pa.DataType, path: str) -> _Encode:
     wrong = ConfigError(
-        f"{told_at(path)} is of type {kind}, which the schema's {schema.full_name} can't hold: expected "
+        f"{at_path(path)} is of type {kind}, which the schema's {schema.full_name} can't hold: expected "
         f"{arrow_type(schema)}"
     )
     match schema.kind:
@@ -240,13 +240,13 @@ def _record(schema: Type, kind: pa.StructType, path: str) -> _Encode:
     """Encode fields by name; a field that the column lacks is written as null."""
     given = {field.name: at for at, field in enumerate(kind)}
     if unknown := sorted(given.keys() - {field.name for field in schema.fields}):
-        raise ConfigError(f"{told_at(f'{path}.{unknown[0]}')} is in the column, but not in the schema")
+        raise ConfigError(f"{at_path(f'{path}.{unknown[0]}')} is in the column, but not in the schema")
     fields: list[tuple[int | None, _Encode]] = []
     for field in schema.fields:
         where = f"{path}.{field.name}"
         at = given.get(field.name)
         if at is None and not any(each.kind == "null" for each in field.type.items):
-            raise ConfigError(f"{told_at(where)} is in the schema, but not in the column, and can't be null")
+            raise ConfigError(f"{at_path(where)} is in the schema, but not in the column, and can't be null")
         of = pa.null() if at is None else kind.field(at).type
         fields.append((at, _absent(field.type) if at is None else _encoder(field.type, of, where)))
 
@@ -303,7 +303,7 @@ def _enum(schema: Type, path: str) -> _Encode:
         places = pc.index_in(column, symbols)
         if places.null_count:
             found = column.filter(places.is_null())[0].as_py()
-            raise Unwritable(f"{told_at(path)} is {found!r}, expected one of {', '.join(schema.symbols)}")
+            raise Unwritable(f"{at_path(path)} is {found!r}, expected one of {', '.join(schema.symbols)}")
         return _longs(places.to_numpy(zero_copy_only=False))
 
     return encode
@@ -313,7 +313,7 @@ def _of_size(size: int, path: str) -> _Encode:
     def encode(column: pa.Array) -> pa.BinaryArray:
         if not pc.all(pc.equal(pc.binary_length(column), size)).as_py() and len(column):
             raise Unwritable(
-                f"{told_at(path)} has a value that is not {size} bytes, as its fixed type requires"
+                f"{at_path(path)} has a value that is not {size} bytes, as its fixed type requires"
             )
         return column
 
@@ -325,7 +325,7 @@ def _uuid(path: str) -> _Encode:
         try:
             return uuid.UUID(text).bytes
         except ValueError:
-            raise Unwritable(f"{told_at(path)} is {text!r}, expected a UUID") from None
+            raise Unwritable(f"{at_path(path)} is {text!r}, expected a UUID") from None
 
     return lambda column: pa.array([bytes_of(each) for each in column.to_pylist()], pa.binary())
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
-from penstock.arrow.encoding import told_at
+from penstock.arrow.encoding import at_path
 from penstock.client.settings import ConfigError
 from penstock.registry.formats.json_schema.drafts import draft_of
 from penstock.registry.formats.json_schema.loader import look_up, resolver_of, within
@@ -65,7 +65,7 @@ def refuse_unfit(kind: pa.DataType, wanted: pa.DataType, texts: frozenset[str], 
             refuse_unfit(part, wanted.item_type, texts, f"{path}{{}}")
     elif not _is_written_as(kind, wanted):
         raise ConfigError(
-            f"{told_at(path)} is of type {kind}, which the JSON Schema can't hold: expected {wanted}"
+            f"{at_path(path)} is of type {kind}, which the JSON Schema can't hold: expected {wanted}"
         )
 
 

@@ -118,7 +118,7 @@ class JsonColumn:
             try:
                 found.append(self._value(_parsed(value), self.type, ""))
             except _UNREADABLE as problem:
-                bad[row] = _told("JSON of the schema", value, problem)
+                bad[row] = _described("JSON of the schema", value, problem)
                 found.append(None)
         try:
             return Decoded(self._column(found), bad)
@@ -127,7 +127,7 @@ class JsonColumn:
                 try:
                     self._column([made])
                 except _UNREADABLE as problem:
-                    bad[row] = _told("JSON of the schema", values[row], problem)
+                    bad[row] = _described("JSON of the schema", values[row], problem)
                     found[row] = None
         return Decoded(self._column(found), bad)
 
@@ -213,7 +213,7 @@ def _marks(documents: pa.BinaryArray) -> Decoded:
             found = json.loads(document.decode(), parse_float=_finite, parse_int=_finite)
             json.dumps(found, ensure_ascii=False).encode()  # rejects half a surrogate pair
         except _UNREADABLE as problem:
-            bad[row] = _told("JSON", document, problem)
+            bad[row] = _described("JSON", document, problem)
     return Decoded(pa.array([None if row in bad else True for row in range(len(documents))], pa.bool_()), bad)
 
 
@@ -223,7 +223,7 @@ def _finite(text: str) -> float:
     return found
 
 
-def _told(expected: str, document: bytes, problem: Exception) -> str:
+def _described(expected: str, document: bytes, problem: Exception) -> str:
     shown = document[:_SHOWN_LETTERS].decode(errors="backslashreplace")
     cut = "…" if len(document) > _SHOWN_LETTERS else ""
     return f"expected {expected}, found {len(document)} bytes {shown!r}{cut} ({problem})"

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.arrow.byte_columns import grouped, list_items
-from penstock.arrow.encoding import Unwritable, told_at
+from penstock.arrow.encoding import Unwritable, at_path
 from penstock.client.settings import ConfigError
 
 _Encode = Callable[[pa.Array], pa.StringArray]
@@ -75,7 +75,7 @@ def _encoder_of_values(kind: pa.DataType, path: str) -> _Encode:
         return _base64
     if pa.types.is_null(kind):
         return lambda column: pa.repeat(_NULL, len(column))
-    raise ConfigError(f"{told_at(path)} is of type {kind}, which has no form in JSON")
+    raise ConfigError(f"{at_path(path)} is of type {kind}, which has no form in JSON")
 
 
 def _struct(kind: pa.StructType, path: str) -> _Encode:
@@ -104,7 +104,7 @@ def _list(encode: _Encode) -> _Encode:
 def _map(kind: pa.MapType, path: str) -> _Encode:
     is_text = pa.types.is_string(kind.key_type)
     if not is_text and not pa.types.is_integer(kind.key_type):
-        raise ConfigError(f"{told_at(path)} is of type {kind}, which has no form in JSON: keys must be texts")
+        raise ConfigError(f"{at_path(path)} is of type {kind}, which has no form in JSON: keys must be texts")
     value = _encoder(kind.item_type, f"{path}{{}}")
 
     def encode(column: pa.MapArray) -> pa.StringArray:
@@ -128,7 +128,7 @@ def _real(path: str) -> _Encode:
     def encode(column: pa.Array) -> pa.StringArray:
         if not pc.all(pc.is_finite(column)).as_py() and pc.any(pc.invert(pc.is_finite(column))).as_py():
             found = column.filter(pc.invert(pc.is_finite(column)))[0]
-            raise Unwritable(f"{told_at(path)} is {found} in a row, which has no form in JSON")
+            raise Unwritable(f"{at_path(path)} is {found} in a row, which has no form in JSON")
         return column.cast(pa.string())
 
     return encode

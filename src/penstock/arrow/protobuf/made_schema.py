@@ -10,7 +10,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from penstock.arrow.encoding import told_at
+from penstock.arrow.encoding import at_path
 from penstock.arrow.protobuf.mapping import DATE, DECIMAL, TIMESTAMP
 from penstock.client.settings import ConfigError
 
@@ -57,7 +57,7 @@ class _File:
             where = f"{path}.{field.name}"
             if not _IDENTIFIER.fullmatch(field.name):
                 raise ConfigError(
-                    f"{told_at(where)} has a name that Protobuf doesn't allow: expected letters, digits and _"
+                    f"{at_path(where)} has a name that Protobuf doesn't allow: expected letters, digits and _"
                 )
             inside = _struct_in(field.type)
             nested = "" if inside is None else _free(field.name, taken)
@@ -76,10 +76,10 @@ class _File:
             key, _ = self._value(kind.key_type, nested, f"{path}{{}} (key)")
             if key not in _KEYS:
                 raise ConfigError(
-                    f"{told_at(path)} is of type {kind}: expected map keys of {', '.join(_KEYS)}"
+                    f"{at_path(path)} is of type {kind}: expected map keys of {', '.join(_KEYS)}"
                 )
             if pa.types.is_decimal128(kind.item_type):  # the field's option can't describe a map's values
-                raise ConfigError(f"{told_at(path)} is of type {kind}, which has no form in Protobuf")
+                raise ConfigError(f"{at_path(path)} is of type {kind}, which has no form in Protobuf")
             value, _ = self._value(kind.item_type, nested, f"{path}{{}}")
             return f"map<{key}, {value}>", ""
         one, options = self._value(kind, nested, path)
@@ -100,7 +100,7 @@ class _File:
             )
             return self._imported(DECIMAL), f" [(confluent.field_meta) = {{ params: [{parameters}] }}]"
         if str(kind) not in _SIMPLE:
-            raise ConfigError(f"{told_at(path)} is of type {kind}, which has no form in Protobuf")
+            raise ConfigError(f"{at_path(path)} is of type {kind}, which has no form in Protobuf")
         return _SIMPLE[str(kind)], ""
 
     def _imported(self, name: str) -> str:

@@ -148,7 +148,7 @@ def _refuse_passed_over(of: Descriptor, message: Any) -> None:
         if field is not None:
             raise _OutOfRange(
                 f"field '{field.name}' (number {field.number}) has the wire type {each.wire_type} in a form "
-                f"that {_told(field)} does not have"
+                f"that {_described(field)} does not have"
             )
 
 
@@ -300,7 +300,8 @@ def _compare(
         is_as_before = wrote.setdefault(key, written.type) == written.type
         if not is_as_before or not _is_alike(field, written):
             raise NoProjection(
-                f"field '{where}' (number {number}) was written as {_told(written)}, expected {_told(field)}"
+                f"field '{where}' (number {number}) was written as {_described(written)}, "
+                f"expected {_described(field)}"
             )
         if field.message_type is not None:
             _compare(field.message_type, written.message_type, where, wrote, seen)
@@ -329,5 +330,5 @@ def _has_required(of: Descriptor, seen: set[str]) -> bool:
     )
 
 
-def _told(field: FieldDescriptor) -> str:
+def _described(field: FieldDescriptor) -> str:
     return f"repeated {type_name(field)}" if field.is_repeated else type_name(field)

@@ -29,7 +29,7 @@ from penstock.arrow.byte_columns import (
     zigzag,
 )
 from penstock.arrow.decoded import valid_rows
-from penstock.arrow.encoding import Unwritable, told_at
+from penstock.arrow.encoding import Unwritable, at_path
 from penstock.arrow.protobuf.mapping import (
     DATE,
     DECIMAL,
@@ -112,10 +112,10 @@ class _Fields:
         """Return an encoder of fields by name; a field that the column lacks is not set."""
         given = {field.name: at for at, field in enumerate(kind)}
         if unknown := sorted(given.keys() - {field.name for field in of.fields}):
-            raise ConfigError(f"{told_at(f'{path}.{unknown[0]}')} is in the column, but not in the schema")
+            raise ConfigError(f"{at_path(f'{path}.{unknown[0]}')} is in the column, but not in the schema")
         missing = [field.name for field in of.fields if field.is_required and field.name not in given]
         if missing:
-            where = told_at(f"{path}.{missing[0]}")
+            where = at_path(f"{path}.{missing[0]}")
             raise ConfigError(f"{where} is required by the schema, but not in the column")
         fields = [
             (at, self._field(field, kind.field(at).type, f"{path}.{field.name}"))
@@ -123,7 +123,7 @@ class _Fields:
             if (at := given.get(field.name)) is not None
         ]
         if not fields:
-            raise ConfigError(f"{told_at(path)} is a struct without fields, expected some of the schema's")
+            raise ConfigError(f"{at_path(path)} is a struct without fields, expected some of the schema's")
         choices = [
             {each.name: given[each.name] for each in oneof.fields if each.name in given}
             for oneof in of.oneofs
@@ -270,7 +270,7 @@ def _whole(number: int, path: str) -> _Encode:
             bounds = pc.min_max(column).as_py()
             for found in (bounds["min"], bounds["max"]):
                 if not low <= found <= high:
-                    raise Unwritable(f"{told_at(path)} is {found}, expected {low} to {high}")
+                    raise Unwritable(f"{at_path(path)} is {found}, expected {low} to {high}")
         if pa.types.is_decimal128(column.type):
             return made(_words(column)[:, 0])
         return made(column.cast(pa.int64()).to_numpy(zero_copy_only=False))
@@ -303,10 +303,10 @@ def _enum(field: FieldDescriptor, path: str) -> _Encode:
         if enum.is_closed or not pc.all(is_number).as_py():
             shown = (others if enum.is_closed else others.filter(pc.invert(is_number)))[0].as_py()
             told = ", ".join(enum.values_by_name)
-            raise Unwritable(f"{told_at(path)} is {shown!r}, expected one of {told}")
+            raise Unwritable(f"{at_path(path)} is {shown!r}, expected one of {told}")
         found[~is_named] = others.cast(pa.int64()).to_numpy(zero_copy_only=False)
         if (wide := found[(found < -(2**31)) | (found >= 2**31)]).size:
-            raise Unwritable(f"{told_at(path)} is {wide[0]}, expected a number of 32 bits")
+            raise Unwritable(f"{at_path(path)} is {wide[0]}, expected a number of 32 bits")
         return varints(found)
 
     return encode
@@ -319,7 +319,7 @@ def _refuse_two(choice: dict[str, int], parts: list[pa.Array], path: str) -> Non
     if len(rows):
         names = [name for name, found in zip(choice, is_set[:, rows[0]], strict=True) if found]
         raise Unwritable(
-            f"{told_at(f'{path}.{names[0]}')} and {told_at(f'{path}.{names[1]}')} both have a "
+            f"{at_path(f'{path}.{names[0]}')} and {at_path(f'{path}.{names[1]}')} both have a "
             "value in a row, but their oneof allows only one"
         )
 
@@ -375,9 +375,9 @@ def _expected(of: Descriptor) -> str:
 
 def _unfit(schema_type: str, kind: pa.DataType, expected: str, path: str) -> ConfigError:
     return ConfigError(
-        f"{told_at(path)} is of type {kind}, which the schema's {schema_type} can't hold: expected {expected}"
+        f"{at_path(path)} is of type {kind}, which the schema's {schema_type} can't hold: expected {expected}"
     )
 
 
 def _null(path: str) -> Unwritable:
-    return Unwritable(f"{told_at(path)} is null in a row, which the schema does not allow")
+    return Unwritable(f"{at_path(path)} is null in a row, which the schema does not allow")

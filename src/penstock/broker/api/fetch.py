@@ -66,7 +66,7 @@ def handle(host: ReadingHost, request: FetchRequest, context: RequestContext) ->
     results, missing_bytes = fetch.read()
     if missing_bytes <= 0 or request.max_wait_ms <= 0 or plan.is_empty:
         return fetch.answer_now(results)
-    fetch.keep_untold(results)
+    fetch.keep_unsent(results)
     return fetch.wait(missing_bytes, request.max_wait_ms)
 
 

@@ -82,18 +82,18 @@ def _codes_now(outcomes: Outcomes) -> dict[Place, ErrorCode] | None:
 
 def _write_all(host: MarkerHost, request: WriteTxnMarkersRequest) -> Steps[Outcomes]:
     outcomes: Outcomes = {}
-    for told in request.markers:
+    for wanted in request.markers:
         marker = Marker(
-            told.producer_id,
-            told.producer_epoch,
-            told.coordinator_epoch,
-            told.transaction_result,
-            told.transaction_version,
+            wanted.producer_id,
+            wanted.producer_epoch,
+            wanted.coordinator_epoch,
+            wanted.transaction_result,
+            wanted.transaction_version,
         )
-        for topic in told.topics:
+        for topic in wanted.topics:
             for index in dict.fromkeys(topic.partition_indexes):
                 yield
-                outcomes[told.producer_id, topic.name, index] = _write(host, topic.name, index, marker)
+                outcomes[marker.producer_id, topic.name, index] = _write(host, topic.name, index, marker)
     return outcomes
 
 

@@ -141,7 +141,7 @@ class Forwarding:
             except KafkaError as error:
                 if error.code is not ErrorCode.NOT_CONTROLLER:
                     raise
-            await self._channel.wait_for_news(_RETRY_MS)
+            await self._channel.wait_for_controller_change(_RETRY_MS)
         envelope = _envelope(request, context)
         try:
             response = await self._channel.call(envelope, EnvelopeResponse, (deadline_s - loop.time()) * 1000)

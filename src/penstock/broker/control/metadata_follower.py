@@ -33,7 +33,7 @@ class QuorumWatcher(Protocol):
 class MetadataFollower:
     """A `QuorumListener` that keeps `image` current.
 
-    Image listeners get no change before `tell_all`, which passes them everything so far at once.
+    Image listeners get no change before `publish_all`, which passes them everything so far at once.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -43,8 +43,8 @@ class MetadataFollower:
         self._watchers: list[QuorumWatcher] = []
         self._listeners: list[ImageListener] = []
         self._following: set[asyncio.Task[None]] = set()
-        self._untold: MetadataDelta | None = MetadataDelta()
-        """All changes so far, until `tell_all` passes them on; None afterwards."""
+        self._unpublished: MetadataDelta | None = MetadataDelta()
+        """All changes so far, until `publish_all` passes them on; None afterwards."""
         self._awaited: list[tuple[int, asyncio.Future[None]]] = []
 
     def watch(self, watcher: QuorumWatcher) -> None:
@@ -54,15 +54,15 @@ class MetadataFollower:
     def on_image_change(self, listener: ImageListener) -> None:
         """Call ``listener`` after every commit that changed something, in the turn that changed it.
 
-        The first call, by `tell_all`, passes everything that the image has. A listener that needs longer
+        The first call, by `publish_all`, passes everything that the image has. A listener that needs longer
         returns a coroutine; `followed` waits for it.
         """
         self._listeners.append(listener)
 
-    def tell_all(self) -> None:
+    def publish_all(self) -> None:
         """Notify listeners of all changes so far, and from now on of each change."""
-        delta, self._untold = self._untold, None
-        assert delta is not None, "call tell_all only once"
+        delta, self._unpublished = self._unpublished, None
+        assert delta is not None, "call publish_all only once"
         self._notify(delta)
 
     async def followed(self) -> None:
@@ -81,7 +81,7 @@ class MetadataFollower:
     # QuorumListener
 
     def handle_commit(self, batches: Sequence[CommittedBatch]) -> None:
-        delta = MetadataDelta() if self._untold is None else self._untold
+        delta = MetadataDelta() if self._unpublished is None else self._unpublished
         for batch in batches:
             for record in batch.records:
                 self.image.replay(record, delta)
@@ -93,12 +93,12 @@ class MetadataFollower:
         for record in records:
             content.replay(record, MetadataDelta())
         content.offset, content.epoch = snapshot_id.end_offset - 1, snapshot_id.epoch
-        delta = MetadataDelta() if self._untold is None else self._untold
+        delta = MetadataDelta() if self._unpublished is None else self._unpublished
         self.image.replace_with(content, delta)
         self._changed(delta)
 
     def _changed(self, delta: MetadataDelta) -> None:
-        if self._untold is None and not delta.empty:
+        if self._unpublished is None and not delta.empty:
             self._notify(delta)
         for watcher in self._watchers:
             watcher.committed(self.image.offset + 1)

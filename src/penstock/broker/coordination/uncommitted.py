@@ -138,10 +138,10 @@ class Uncommitted:
         self.held.clear()
         self.blocked.clear()
         for append in appends:
-            _tell(append.outcome, error)
+            _resolve(append.outcome, error)
         for line in lines.values():
             for place in line:
-                _tell(place, error)
+                _resolve(place, error)
 
     def _on_commit(self, error: ErrorCode) -> None:
         if self.is_abandoned:
@@ -169,14 +169,14 @@ class Uncommitted:
         for key, blocks in append.holds:
             self._release(key, blocks)
         self._replayed()
-        _tell(append.outcome, error)
+        _resolve(append.outcome, error)
 
     def _release(self, key: str, blocks: bool) -> None:
         _decrement(self.held, key)
         if blocks:
             _decrement(self.blocked, key)
         for place in self._lines.pop(key, ()):
-            _tell(place, ErrorCode.NONE)
+            _resolve(place, ErrorCode.NONE)
 
     def _expire(self) -> None:
         """Time out the requests of overdue appends. All have the same timeout, so the oldest expire first."""
@@ -186,7 +186,7 @@ class Uncommitted:
             if append.deadline_s > now_s:
                 self._timer = self._loop.call_at(append.deadline_s, self._expire)
                 return
-            _tell(append.outcome, ErrorCode.REQUEST_TIMED_OUT)
+            _resolve(append.outcome, ErrorCode.REQUEST_TIMED_OUT)
 
 
 def _decrement(counter: Counter[str], key: str) -> None:
@@ -195,7 +195,7 @@ def _decrement(counter: Counter[str], key: str) -> None:
         del counter[key]
 
 
-def _tell(waiting: asyncio.Future[ErrorCode], error: ErrorCode) -> None:
+def _resolve(waiting: asyncio.Future[ErrorCode], error: ErrorCode) -> None:
     if not waiting.done():
         waiting.set_result(error)
 

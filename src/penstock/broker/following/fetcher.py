@@ -105,7 +105,7 @@ class Fetcher:
             context.follower_throttle,
         )
         self._response_size = ResponseSize(settings.replica_fetch_response_max_bytes)
-        self._news = asyncio.Event()
+        self._wake = asyncio.Event()
         self._peer: Peer | None = None
         self._is_waiting = False
         """Whether a request is in flight."""
@@ -117,7 +117,7 @@ class Fetcher:
     def add(self, partition: ReplicatedPartition) -> None:
         """Follow the leader in a partition; see `Following.add`."""
         self.following.add(partition)
-        self._news.set()
+        self._wake.set()
         if self._hurry_handle is None:  # at the end of this turn, with all partitions added by then
             self._hurry_handle = self._context.loop.call_soon(self._hurry)
 
@@ -194,7 +194,7 @@ class Fetcher:
         """Send a second request with newly added partitions while the leader holds the first one."""
         self._hurry_handle = None
         session = self.following.session
-        if self._is_waiting and self._hurried is None and session.is_open and session.has_news:
+        if self._is_waiting and self._hurried is None and session.is_open and session.has_changes:
             assert self._peer is not None
             request = self._request(self.following.wakes_in_s(self._context.loop.time()))
             number = session.fill(request)
@@ -211,10 +211,10 @@ class Fetcher:
 
     async def _pause(self, wait_s: float | None) -> None:
         """Wait until a partition is added, or for `wait_s` seconds."""
-        self._news.clear()
+        self._wake.clear()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(wait_s):
-                await self._news.wait()
+                await self._wake.wait()
 
     def _request(self, wakes_in_s: float | None) -> FetchRequest:
         settings = self._context.fetcher_settings

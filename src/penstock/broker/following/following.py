@@ -166,7 +166,7 @@ class Following:
             self._want(key, self._followed[key])
         if self._throttled or not self._throttle.is_idle:
             self._obey_throttle()
-        return bool(self.session.wanted) or self.session.has_news
+        return bool(self.session.wanted) or self.session.has_changes
 
     def wakes_in_s(self, now_s: float) -> float | None:
         """Seconds until more may be fetched than now; None if no partition pauses."""

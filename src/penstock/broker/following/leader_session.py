@@ -68,7 +68,7 @@ class LeaderSession:
             self._forgotten[key] = None
 
     @property
-    def has_news(self) -> bool:
+    def has_changes(self) -> bool:
         """Whether the leader must be notified of a change."""
         return bool(self._changed) or (self.epoch != FIRST_EPOCH and bool(self._forgotten))
 
@@ -99,25 +99,25 @@ class LeaderSession:
             return False  # the session of that request is over
         if error is not ErrorCode.NONE:
             # Naming the old session makes the leader drop it.
-            self._begin_anew(NO_SESSION if error is ErrorCode.FETCH_SESSION_ID_NOT_FOUND else self.session_id)
+            self._restart(NO_SESSION if error is ErrorCode.FETCH_SESSION_ID_NOT_FOUND else self.session_id)
             return False
         if number == self._begun:
             self.is_refused = session_id == NO_SESSION
         if session_id == NO_SESSION:  # refused, or closed because it was empty
-            self._begin_anew(NO_SESSION)
+            self._restart(NO_SESSION)
         elif number == self._begun:
             self.session_id, self.epoch = session_id, 1
         return True
 
     def failed(self) -> None:
         """Start over with a full request, because without an answer the leader's state is unknown."""
-        self._begin_anew(self.session_id)
+        self._restart(self.session_id)
 
     def is_current(self, key: PartitionKey, number: int) -> bool:
         """Whether the partition is still wanted as in request `number` or an earlier one."""
         return key in self._asked_in and key not in self._changed and self._asked_in[key] <= number
 
-    def _begin_anew(self, session_id: int) -> None:
+    def _restart(self, session_id: int) -> None:
         self.session_id, self.epoch = session_id, FIRST_EPOCH
 
 

@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 INTERVAL_S = 0.1
 SLOW_MS: Final = 10.0
 SLOW_NS: Final = 10_000_000
-TOLD_EVERY_S: Final = 60.0
+LOG_INTERVAL_S: Final = 60.0
 """The pause between log lines about slow turns: a machine with too few processors has many, all alike."""
 QUEUED_READ_NS: Final = 1_000_000
 """The maximum age of the queueing time when a turn begins: it takes 2 µs to read, too long for every turn."""
@@ -196,8 +196,8 @@ class LoopLag:
         self._timer: asyncio.Handle | None = None
         self._late_ms_max = 0.0
         self._slow_samples = 0
-        self._told_s = -TOLD_EVERY_S
-        self._told_turns = 0
+        self._logged_s = -LOG_INTERVAL_S
+        self._logged_turns = 0
         self.last_ms = 0.0
         """The delay of the last timer."""
 
@@ -235,7 +235,7 @@ class LoopLag:
         """Reset the figures: no client waited for the work so far, including that of this turn."""
         if self._turns is not None:
             self._turns.forget()
-        self._late_ms_max, self._slow_samples, self._told_turns = 0.0, 0, 0
+        self._late_ms_max, self._slow_samples, self._logged_turns = 0.0, 0, 0
 
     def _begin(self) -> None:
         self.forget()
@@ -251,13 +251,13 @@ class LoopLag:
         if self.last_ms > SLOW_MS:
             self._slow_samples += 1
         if self._turns is not None and self._turns.worst is not None:
-            self._tell(self._turns, self._turns.worst)
+            self._log(self._turns, self._turns.worst)
         self._schedule()
 
-    def _tell(self, turns: TurnSelector, worst: SlowTurn) -> None:
+    def _log(self, turns: TurnSelector, worst: SlowTurn) -> None:
         now_s = self._loop.time()
-        if now_s - self._told_s < TOLD_EVERY_S:
+        if now_s - self._logged_s < LOG_INTERVAL_S:
             return
-        slow_turns = turns.slow_turns - self._told_turns
+        slow_turns = turns.slow_turns - self._logged_turns
         log.info("event loop blocked turns=%d %s", slow_turns, worst)
-        self._told_s, self._told_turns, turns.worst = now_s, turns.slow_turns, None
+        self._logged_s, self._logged_turns, turns.worst = now_s, turns.slow_turns, None

@@ -44,15 +44,15 @@ class CommitWaiters:
     def passed(self, high_watermark: int) -> None:
         """Run the callbacks up to the new high watermark."""
         while self._waiting and self._waiting[0][0] <= high_watermark:
-            self._tell(heapq.heappop(self._waiting)[2], ErrorCode.NONE)
+            self._call(heapq.heappop(self._waiting)[2], ErrorCode.NONE)
 
     def failed(self, error: ErrorCode) -> None:
         """Fail all callbacks, because another node leads or the log was removed."""
         waiting, self._waiting = sorted(self._waiting), []
         for _, _, then in waiting:
-            self._tell(then, error)
+            self._call(then, error)
 
-    def _tell(self, then: OnCommit, error: ErrorCode) -> None:
+    def _call(self, then: OnCommit, error: ErrorCode) -> None:
         try:
             then(error)
         except Exception:  # the other callbacks must still run

@@ -61,7 +61,7 @@ class DelayedProduce:
             return  # the request has timed out
         if error is ErrorCode.NONE:
             error = waiting.replica.check_enough_replicas_after_append()
-        _tell(waiting, error)
+        _fill_in_failure(waiting, error)
         if not self._waiting:
             self._purgatory.leave(self)
             self._purgatory.schedule(self)
@@ -82,7 +82,7 @@ class DelayedProduce:
     def expire(self) -> None:
         """Answer with a timeout for the partitions that are not committed yet."""
         for waiting in self._waiting.values():
-            _tell(waiting, ErrorCode.REQUEST_TIMED_OUT)
+            _fill_in_failure(waiting, ErrorCode.REQUEST_TIMED_OUT)
         if self._waiting:
             self._purgatory.leave(self)
             self._waiting.clear()
@@ -143,7 +143,7 @@ class DelayedAppend:
         self.run()
 
 
-def _tell(waiting: Uncommitted, error: ErrorCode) -> None:
+def _fill_in_failure(waiting: Uncommitted, error: ErrorCode) -> None:
     if error is not ErrorCode.NONE:
         fill_in(waiting.answer, error)
 

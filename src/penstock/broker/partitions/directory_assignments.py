@@ -58,7 +58,7 @@ class DirectoryAssignments:
         self._broker_epoch = broker_epoch
         self._channel = channel
         self._loop = loop
-        self._untold: dict[_Place, bytes] = {}
+        self._unreported: dict[_Place, bytes] = {}
         """The directory of each replica for which the controller has another directory, or none yet."""
         self._sending: asyncio.Task[None] | None = None
 
@@ -68,7 +68,7 @@ class DirectoryAssignments:
             return
         for topic_id, partition_id in sorted(changed):
             self._compare(_Place(topic_id, partition_id))
-        if self._untold and self._sending is None:
+        if self._unreported and self._sending is None:
             self._sending = self._loop.create_task(self._send())
             self._sending.add_done_callback(self._ended)
 
@@ -82,27 +82,27 @@ class DirectoryAssignments:
     def _compare(self, place: _Place) -> None:
         topic = self._image.topics.by_id.get(place.topic_id)
         partition = None if topic is None else topic.partitions.get(place.partition_id)
-        told = None if partition is None else partition.directory(self._node_id)
-        if topic is None or told is None:
-            self._untold.pop(place, None)
+        registered = None if partition is None else partition.directory(self._node_id)
+        if topic is None or registered is None:
+            self._unreported.pop(place, None)
             return
         directory = self._logs.directory_of(topic.name, place.partition_id)
-        if directory is None and self._logs.offline and told == UNASSIGNED_DIRECTORY:
-            self._untold.setdefault(place, LOST_DIRECTORY)
+        if directory is None and self._logs.offline and registered == UNASSIGNED_DIRECTORY:
+            self._unreported.setdefault(place, LOST_DIRECTORY)
             return
         if directory is not None and directory.properties is not None:
             actual = uuid_from_text(directory.properties.directory_id)
-            if actual != told:
-                self._untold[place] = actual
+            if actual != registered:
+                self._unreported[place] = actual
                 return
-        if self._untold.get(place) == told:
-            del self._untold[place]
+        if self._unreported.get(place) == registered:
+            del self._unreported[place]
 
     async def _send(self) -> None:
         pause_s = FIRST_PAUSE_S
-        while self._untold:
-            some = dict(islice(self._untold.items(), ASSIGNMENTS_PER_REQUEST))
-            problem = await self._told(some)
+        while self._unreported:
+            some = dict(islice(self._unreported.items(), ASSIGNMENTS_PER_REQUEST))
+            problem = await self._report(some)
             if problem is None:
                 pause_s = FIRST_PAUSE_S
                 continue
@@ -110,7 +110,7 @@ class DirectoryAssignments:
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, PAUSE_MAX_S)
 
-    async def _told(self, some: dict[_Place, bytes]) -> str | None:
+    async def _report(self, some: dict[_Place, bytes]) -> str | None:
         """Report some replicas; return the reason if that failed, or None."""
         try:
             response = await self._channel.call(self._request(some), AssignReplicasToDirsResponse, TIMEOUT_MS)
@@ -124,10 +124,10 @@ class DirectoryAssignments:
                     # A refused replica does not belong to this broker any more, or the image will show that
                     # soon.
                     place = _Place(topic.topic_id, answer.partition_index)
-                    if self._untold.get(place) == directory.id:
-                        del self._untold[place]
+                    if self._unreported.get(place) == directory.id:
+                        del self._unreported[place]
         unanswered = [
-            place for place, directory_id in some.items() if self._untold.get(place) == directory_id
+            place for place, directory_id in some.items() if self._unreported.get(place) == directory_id
         ]
         return f"{len(unanswered)} of the assignments not answered" if unanswered else None
 

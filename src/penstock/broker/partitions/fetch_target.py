@@ -42,7 +42,7 @@ class FetchTarget:
         if wanted.high_watermark != NOT_SAID:
             self.high_watermark = wanted.high_watermark
 
-    def is_news(self, data: FetchResponse.PartitionData) -> bool:
+    def is_new(self, data: FetchResponse.PartitionData) -> bool:
         """Whether a response has anything for this partition that its client does not have yet."""
         return (
             (data.records is not None and len(data.records) > 0)
@@ -55,10 +55,10 @@ class FetchTarget:
 
     def heard(self, data: FetchResponse.PartitionData) -> bool:
         """Record what a response sends for this partition, and return whether it is anything new."""
-        news = self.is_news(data)
+        is_new = self.is_new(data)
         # After an error, the next good answer is always new. So it is for a follower that truncates its log,
         # because it adopts no high watermark before that is done.
         is_settled = data.error_code == 0 and data.diverging_epoch.end_offset < 0
         self.high_watermark = data.high_watermark if is_settled else -1
         self.log_start_offset = data.log_start_offset
-        return news
+        return is_new

@@ -288,10 +288,10 @@ class ReplicaManager:
         """
         if not registration.leader_epoch and not registration.partition_epoch:
             return True
-        told = registration.directory(self._node_id)
-        if told in (UNASSIGNED_DIRECTORY, LOST_DIRECTORY):
+        registered = registration.directory(self._node_id)
+        if registered in (UNASSIGNED_DIRECTORY, LOST_DIRECTORY):
             return self._node_id not in (*registration.isr, *registration.elr)
-        return any(told == uuid_from_text(online) for online in self._logs.directory_ids())
+        return any(registered == uuid_from_text(online) for online in self._logs.directory_ids())
 
     def _lead_or_follow(self, topic: TopicImage, partition: int, registration: PartitionRegistration) -> None:
         replica = self._replicas.get((topic.topic_id, partition))

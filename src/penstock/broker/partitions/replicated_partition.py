@@ -138,21 +138,21 @@ class ReplicatedPartition:
             self._opened_at_bytes[first_offset] = replica.appended_bytes - size_bytes
         if self.log_end_waiters.waiting:
             self.log_end_waiters.grown(size_bytes)
-        for target, news in self.watchers.items():
-            news.appended(target, self, size_bytes)
+        for target, changes in self.watchers.items():
+            changes.appended(target, self, size_bytes)
         if self.leading is not None and self.leading.is_alone:
             self.advance()
 
     def wake_followers(self) -> None:
         """Notify followers at once of a change other than an append."""
         self.log_end_waiters.changed()
-        for target, news in self.watchers.items():
-            news.changed(target)
+        for target, changes in self.watchers.items():
+            changes.changed(target)
 
-    def _tell_followers(self) -> None:
+    def _notify_followers(self) -> None:
         """Have the next answer to each follower include this partition."""
-        for target, news in self.watchers.items():
-            news.fresh[target] = None
+        for target, changes in self.watchers.items():
+            changes.fresh[target] = None
 
     def fetched(
         self, broker_id: int, fetch_offset: int, log_start_offset: int, leader_end_offset: int, epoch: int
@@ -194,9 +194,9 @@ class ReplicatedPartition:
             return False
         followed = dict.fromkeys(leading.isr, leading.since_ms)
         followed.pop(self._context.node_id, None)
-        for news in self.watchers.values():
-            if news.broker_id in followed:
-                followed[news.broker_id] = max(followed[news.broker_id], news.followed_ms)
+        for changes in self.watchers.values():
+            if changes.broker_id in followed:
+                followed[changes.broker_id] = max(followed[changes.broker_id], changes.followed_ms)
         since_ms = self._context.now_ms() - silence_max_ms
         return all(followed_ms >= since_ms for followed_ms in followed.values())
 
@@ -231,7 +231,7 @@ class ReplicatedPartition:
     def _isr_changed(self) -> None:
         assert self.leading is not None
         self.replica.isr_size = len(self.leading.isr)
-        self._tell_followers()
+        self._notify_followers()
         self.advance()
 
     def advance(self) -> None:
@@ -249,7 +249,7 @@ class ReplicatedPartition:
         replica = self.replica
         replica.high_watermark = high_watermark
         replica.log.producer_state.on_high_watermark(high_watermark)
-        self._tell_followers()
+        self._notify_followers()
         grown_bytes = self._uncommitted.committed(high_watermark)
         if replica.waiters.waiting:
             replica.waiters.grown(max(grown_bytes, 1))  # the log's content at its opening counts as 0 bytes

@@ -109,7 +109,7 @@ class ControllerChannel:
                         return response
                     failure = f"node {address.node_id} is not the active controller"
                 log.debug("request to the controller failed error=%s", failure)
-            await self.wait_for_news(min(RETRY_BACKOFF_MS, remaining_ms))
+            await self.wait_for_controller_change(min(RETRY_BACKOFF_MS, remaining_ms))
 
     @property
     def is_here(self) -> bool:
@@ -168,7 +168,7 @@ class ControllerChannel:
         except TimeoutError:
             raise PeerTimedOut(f"{type(request).__name__} was not answered on this node in time") from None
 
-    async def wait_for_news(self, at_most_ms: float) -> None:
+    async def wait_for_controller_change(self, at_most_ms: float) -> None:
         """Wait until the quorum reports a change of the active controller, at most ``at_most_ms``."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(at_most_ms / 1000):

@@ -119,7 +119,7 @@ class Delivery:
         while self.offset < (limit := self._limit()):
             if limit - self.offset > READ_HERE_RECORDS:
                 return False
-            self._tell(self._log.read_batches(self.offset, limit))
+            self._pass_on(self._log.read_batches(self.offset, limit))
         return True
 
     async def _read(self) -> None:
@@ -134,7 +134,7 @@ class Delivery:
                 batches = await self._host.run_in_worker(self._log.read_batches, self.offset, self._limit())
             except OffsetOutOfRange:
                 continue  # a snapshot has replaced the log meanwhile
-            self._tell(batches)
+            self._pass_on(batches)
         self._deliver_recent()
 
     def _read_here_is_enough(self) -> bool:
@@ -159,9 +159,9 @@ class Delivery:
         ready: list[CommittedBatch] = []
         while self._recent and self._recent[0].last_offset < self._high_watermark:
             ready.append(self._recent.popleft())
-        self._tell(ready)
+        self._pass_on(ready)
 
-    def _tell(self, batches: Sequence[CommittedBatch]) -> None:
+    def _pass_on(self, batches: Sequence[CommittedBatch]) -> None:
         if batches:
             last = batches[-1]
             self.offset = last.last_offset + 1

@@ -72,7 +72,7 @@ class Quorum:
         self.failure: str | None = None
         """The reason why this node does not follow the metadata log any more."""
         self._is_started = False
-        self._told_leader: tuple[int | None, int] = (None, -1)
+        self._notified_leader: tuple[int | None, int] = (None, -1)
 
     # Lifecycle
 
@@ -117,7 +117,7 @@ class Quorum:
                 await asyncio.sleep(0)
 
     def _is_active(self) -> bool:
-        return self._told_leader == (self._host.node_id, self.epoch)
+        return self._notified_leader == (self._host.node_id, self.epoch)
 
     async def bootstrap_records(self) -> list[m.Message]:
         """Return the records that the first leader of a new cluster appends.
@@ -323,15 +323,15 @@ class Quorum:
             delivery.lost_leadership()
         if self._raft.high_watermark is not None:
             delivery.advance(self._raft.high_watermark)
-        self._tell_leader()
+        self._notify_of_leader()
 
     def _delivered(self, batches: Sequence[CommittedBatch]) -> None:
         assert self._snapshotting is not None
-        self._tell_leader()
+        self._notify_of_leader()
         if batches:
             self._snapshotting.committed(sum(batch.size_bytes for batch in batches))
 
-    def _tell_leader(self) -> None:
+    def _notify_of_leader(self) -> None:
         """Notify the listener of a new leader.
 
         If it is this node, the listener must have all records of earlier epochs first.
@@ -343,10 +343,10 @@ class Quorum:
             delivered = self._delivery.offset
             if role.high_watermark is None or delivered is None or delivered <= role.epoch_start_offset:
                 return
-        told = (self.leader_id, role.epoch)
-        if told != self._told_leader:
-            self._told_leader = told
-            self._listener.handle_leader_change(*told)
+        leader = (self.leader_id, role.epoch)
+        if leader != self._notified_leader:
+            self._notified_leader = leader
+            self._listener.handle_leader_change(*leader)
 
     def _fail(self, error: Exception) -> None:
         """Stop appending because the log is unreliable; continue to deliver committed records.

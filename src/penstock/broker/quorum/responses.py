@@ -57,7 +57,7 @@ def response_to(message: Message, response: q.Response, listener: str) -> Messag
                 topics=[
                     m.BeginQuorumEpochResponse.TopicData(
                         topic_name=CLUSTER_METADATA_TOPIC,
-                        partitions=[m.BeginQuorumEpochResponse.PartitionData(**_told(response.view))],
+                        partitions=[m.BeginQuorumEpochResponse.PartitionData(**_view_fields(response.view))],
                     )
                 ],
                 node_endpoints=_nodes(m.BeginQuorumEpochResponse.NodeEndpoint, response.view, listener),
@@ -67,7 +67,7 @@ def response_to(message: Message, response: q.Response, listener: str) -> Messag
                 topics=[
                     m.EndQuorumEpochResponse.TopicData(
                         topic_name=CLUSTER_METADATA_TOPIC,
-                        partitions=[m.EndQuorumEpochResponse.PartitionData(**_told(response.view))],
+                        partitions=[m.EndQuorumEpochResponse.PartitionData(**_view_fields(response.view))],
                     )
                 ],
                 node_endpoints=_nodes(m.EndQuorumEpochResponse.NodeEndpoint, response.view, listener),
@@ -86,7 +86,7 @@ def response_to(message: Message, response: q.Response, listener: str) -> Messag
             raise AssertionError("ApiVersions is answered by the node, not by its quorum")
 
 
-def _told(view: q.View) -> Fields:
+def _view_fields(view: q.View) -> Fields:
     return {
         "error_code": view.error,
         "leader_id": NOBODY if view.leader_id is None else view.leader_id,
@@ -103,7 +103,7 @@ def _nodes(make: Any, view: q.View, listener: str) -> list[Any]:
 
 
 def _vote_response(response: q.VoteResponse, listener: str) -> m.VoteResponse:
-    partition = m.VoteResponse.PartitionData(**_told(response.view), vote_granted=response.granted)
+    partition = m.VoteResponse.PartitionData(**_view_fields(response.view), vote_granted=response.granted)
     return m.VoteResponse(
         topics=[m.VoteResponse.TopicData(topic_name=CLUSTER_METADATA_TOPIC, partitions=[partition])],
         node_endpoints=_nodes(m.VoteResponse.NodeEndpoint, response.view, listener),

@@ -175,7 +175,7 @@ class ConsumerFetch:
         own_rack = brokers.rack_of(self._host.node_id)
         return nearest_replica(leading, self._rack, own_rack, brokers.rack_of, offset)
 
-    def keep_untold(self, results: Results) -> None:
+    def keep_unsent(self, results: Results) -> None:
         """Note that these results are not sent, because the request will wait."""
 
     def _end_of(self, replica: Replica, committed: int) -> int:

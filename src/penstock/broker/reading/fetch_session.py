@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable, Iterable
 
 from penstock.broker.partitions.fetch_target import FetchTarget, PartitionKey
-from penstock.broker.reading.session_news import SessionNews
+from penstock.broker.reading.session_changes import SessionChanges
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import FetchRequest, FetchResponse
 
@@ -28,10 +28,10 @@ class FetchSession:
 
     __slots__ = (
         "by_topic_id",
+        "changes",
         "created_ms",
         "epoch",
         "last_used_ms",
-        "news",
         "session_id",
         "targets",
     )
@@ -42,9 +42,9 @@ class FetchSession:
         targets: dict[PartitionKey, FetchTarget],
         by_topic_id: bool,
         now_ms: int,
-        news: SessionNews | None = None,
+        changes: SessionChanges | None = None,
     ) -> None:
-        self.news = news
+        self.changes = changes
         """The changes to report in the session's partitions; None unless the client is a follower."""
         self.session_id = session_id
         self.targets = targets
@@ -55,23 +55,23 @@ class FetchSession:
     def update(self, request: FetchRequest) -> None:
         for target in targets_of(request, self.by_topic_id, self.targets):
             self.targets[target.topic, target.partition] = target
-            if self.news is not None:
-                self.news.fresh[target] = None
+            if self.changes is not None:
+                self.changes.fresh[target] = None
         for forgotten in request.forgotten_topics_data:
             topic = forgotten.topic_id if self.by_topic_id else forgotten.topic
             for partition in forgotten.partitions:
                 dropped = self.targets.pop((topic, partition), None)
-                if dropped is not None and self.news is not None:
-                    self.news.forget(dropped)
+                if dropped is not None and self.changes is not None:
+                    self.changes.forget(dropped)
 
     @property
     def is_followers(self) -> bool:
-        return self.news is not None
+        return self.changes is not None
 
     def close(self) -> None:
         """Stop watching partitions, because the session is over."""
-        if self.news is not None:
-            self.news.close()
+        if self.changes is not None:
+            self.changes.close()
 
 
 class SessionError(Exception):
@@ -105,9 +105,9 @@ class FetchPlan:
         self.opens_session = opens_session
 
     @property
-    def news(self) -> SessionNews | None:
+    def changes(self) -> SessionChanges | None:
         """The changes to report in a follower's session."""
-        return None if self._session is None else self._session.news
+        return None if self._session is None else self._session.changes
 
     @property
     def is_empty(self) -> bool:
@@ -119,7 +119,7 @@ class FetchPlan:
     ) -> tuple[int, list[tuple[FetchTarget, FetchResponse.PartitionData]]]:
         """Return the session id to answer with, and the partitions that belong in the answer."""
         if self._session is not None:
-            return self._session.session_id, self._news(self._session.targets, results)
+            return self._session.session_id, self._changes(self._session.targets, results)
         if not self.opens_session:
             return INVALID_SESSION_ID, results
         targets = {(target.topic, target.partition): target for target, _ in results}
@@ -128,17 +128,17 @@ class FetchPlan:
         session = self._cache.open(targets, self.by_topic_id, self._follower_id)
         return (session.session_id if session else INVALID_SESSION_ID), results
 
-    def _news(
+    def _changes(
         self,
         targets: dict[PartitionKey, FetchTarget],
         results: list[tuple[FetchTarget, FetchResponse.PartitionData]],
     ) -> list[tuple[FetchTarget, FetchResponse.PartitionData]]:
-        news = []
-        fresh = None if self.news is None else self.news.fresh
+        changes = []
+        fresh = None if self.changes is None else self.changes.fresh
         for target, data in results:
             if not target.heard(data):
                 continue
-            news.append((target, data))
+            changes.append((target, data))
             if data.records is not None and len(data.records):
                 # A partition that was served moves to the end of the queue, or busy partitions would starve
                 # others.
@@ -148,7 +148,7 @@ class FetchPlan:
                 if fresh is not None and target in fresh:
                     del fresh[target]
                     fresh[target] = None
-        return news
+        return changes
 
 
 class FetchSessionCache:
@@ -192,14 +192,14 @@ class FetchSessionCache:
             return FetchPlan(self, [], by_topic_id=by_topic_id)
         session.epoch = 1 if session.epoch == MAX_EPOCH else session.epoch + 1
         session.last_used_ms = self._clock_ms()
-        targets = list(session.targets.values() if session.news is None else session.news.fresh)
+        targets = list(session.targets.values() if session.changes is None else session.changes.fresh)
         return FetchPlan(self, targets, by_topic_id=by_topic_id, session=session)
 
     def answer_waiting(self, session_id: int) -> None:
         """Answer a follower's waiting request now, because its next request has arrived."""
         session = self._sessions.get(session_id)
-        if session is not None and session.news is not None:
-            for waiter in list(session.news.waiters.waiting):
+        if session is not None and session.changes is not None:
+            for waiter in list(session.changes.waiters.waiting):
                 waiter.expire()
 
     def _close(self, session_id: int) -> None:
@@ -219,10 +219,10 @@ class FetchSessionCache:
         session_id = INVALID_SESSION_ID
         while session_id == INVALID_SESSION_ID or session_id in self._sessions:
             session_id = self._rng.randrange(1, 2**31)
-        news = SessionNews(follower_id) if follower_id >= 0 else None
-        session = FetchSession(session_id, targets, by_topic_id, now_ms, news)
-        if news is not None:
-            news.fresh.update(dict.fromkeys(targets.values()))
+        changes = SessionChanges(follower_id) if follower_id >= 0 else None
+        session = FetchSession(session_id, targets, by_topic_id, now_ms, changes)
+        if changes is not None:
+            changes.fresh.update(dict.fromkeys(targets.values()))
         self._sessions[session_id] = session
         return session
 

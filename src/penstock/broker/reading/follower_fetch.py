@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class FollowerFetch(ConsumerFetch):
     """A follower's Fetch: it reads to the log's end, from the leader only, and reports the follower's end."""
 
-    __slots__ = ("_broker_epoch", "_broker_id", "_is_first_read", "_news")
+    __slots__ = ("_broker_epoch", "_broker_id", "_changes", "_is_first_read")
 
     def __init__(
         self, host: ReadingHost, request: FetchRequest, context: RequestContext, plan: FetchPlan
@@ -33,27 +33,27 @@ class FollowerFetch(ConsumerFetch):
         self._read_committed = False
         self._rack = ""
         self._is_first_read = True
-        self._news = plan.news
-        if self._news is not None:
-            self._news.fetched(host.replication.now_ms())
+        self._changes = plan.changes
+        if self._changes is not None:
+            self._changes.fetched(host.replication.now_ms())
 
     def read(self) -> tuple[Results, int]:
-        news = self._news
-        if news is None:
+        changes = self._changes
+        if changes is None:
             found = super().read()
             self._is_first_read = False
             return found
         while True:
-            told_before = news.times_told
-            self._plan.targets = list(news.fresh)
+            count_before = changes.reported_count
+            self._plan.targets = list(changes.fresh)
             found = super().read()
             self._is_first_read = False
-            if news.times_told == told_before:
+            if changes.reported_count == count_before:
                 return found
             # The follower's progress may have committed records, and requests that waited for that may have
             # appended more. This fetch does not wait yet, so it would not be woken: read again. The second
             # time no follower makes progress.
-            self.keep_untold(found[0])
+            self.keep_unsent(found[0])
 
     def _read_partition(
         self, place: int, replica: Replica, target: FetchTarget, left_bytes: int, may_exceed: bool
@@ -74,11 +74,11 @@ class FollowerFetch(ConsumerFetch):
                 self._broker_epoch,
             )
             data.high_watermark = replica.high_watermark
-        if self._news is not None:
-            self._news.watch(target, partition)
+        if self._changes is not None:
+            self._changes.watch(target, partition)
             is_settled = target.fetch_offset >= end_offset and self._broker_id in partition.leading.isr
             if is_settled and data.diverging_epoch.end_offset < 0:
-                self._news.fresh.pop(target, None)  # until the next change, once this answer is sent
+                self._changes.fresh.pop(target, None)  # until the next change, once this answer is sent
         if self._must_pause(replica, partition.leading):
             data.records = NO_RECORDS
             if self.cold and self.cold[-1].place == place:
@@ -98,13 +98,13 @@ class FollowerFetch(ConsumerFetch):
     def _end_of(self, replica: Replica, committed: int) -> int:
         return replica.log.log_end_offset
 
-    def keep_untold(self, results: Results) -> None:
-        if self._news is not None:
-            self._news.fresh.update({target: None for target, data in results if target.is_news(data)})
+    def keep_unsent(self, results: Results) -> None:
+        if self._changes is not None:
+            self._changes.fresh.update({target: None for target, data in results if target.is_new(data)})
 
     def _wait_lists(self) -> list[WaitList]:
-        if self._news is not None:
-            return [self._news.waiters]
+        if self._changes is not None:
+            return [self._changes.waiters]
         return [replica.replicated.log_end_waiters for replica in self._replicas if replica.replicated]
 
     def respond(self, results: Results) -> FetchResponse:
@@ -114,7 +114,7 @@ class FollowerFetch(ConsumerFetch):
                 replica = self._host.replicas.get(target.topic, target.partition)
                 if replica is not None and throttle.is_throttled(replica.topic, replica.partition):
                     throttle.record(len(data.records or NO_RECORDS))
-        if self._news is not None:  # an error may have occurred after the partition was settled
-            self._news.fresh.update({target: None for target, data in results if data.error_code})
-            self._news.answered_ms = self._host.replication.now_ms()
+        if self._changes is not None:  # an error may have occurred after the partition was settled
+            self._changes.fresh.update({target: None for target, data in results if data.error_code})
+            self._changes.answered_ms = self._host.replication.now_ms()
         return super().respond(results)

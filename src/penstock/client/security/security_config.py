@@ -163,14 +163,14 @@ def _read_pem(path: str, name: str) -> str:
 def _load_key(context: ssl.SSLContext, pem: str, config: SecurityConfig) -> None:
     password = config.key_password
 
-    def tell_password() -> str:
+    def given_password() -> str:
         if password is None:
             raise ConfigError("the key of the keystore is encrypted: 'ssl.key.password' is missing")
         return password
 
     with _file_with(pem) as path:
         try:
-            context.load_cert_chain(path, password=tell_password)
+            context.load_cert_chain(path, password=given_password)
         except ssl.SSLError as error:
             raise ConfigError(
                 f"the keystore has no matching key and certificate, or 'ssl.key.password' is wrong: {error}"

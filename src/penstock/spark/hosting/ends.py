@@ -39,7 +39,7 @@ class CommonEnds:
         if names:
             self._tail.ends(_common(positions))
 
-    def has_news(self) -> bool:
+    def have_grown(self) -> bool:
         """Whether any topic has grown since `look`. Raises ClientError."""
         before = self._tail.last_listed
         return bool(self._names) and self._tail.ends(before) != before

@@ -92,7 +92,7 @@ class Membership:
                 member = replace(known, plan=file, standing=standing, groups=groups, error="")
             self._set(self._roster.with_member(member))
             self._troubles.settle(name)
-            self._troubles.begin_anew(name)
+            self._troubles.reset(name)
 
     def stand(self, name: str, standing: Standing) -> None:
         """Set a member's standing. Raises UnknownMember."""

@@ -148,7 +148,7 @@ class _Driver:
         if roster is not self._acknowledged:  # Spark asks for the next batch only while none is running
             self._file.acknowledge(roster)
             self._acknowledged = roster
-        if self._idle is not None and self._idle.lasts(start, roster) and not self._ends.has_news():
+        if self._idle is not None and self._idle.lasts(start, roster) and not self._ends.have_grown():
             return start
         self._idle = None
         self._forget_others(roster)

@@ -75,7 +75,7 @@ class Troubles:
         if name in self._failing:
             self._failing[name].due_s = None
 
-    def begin_anew(self, name: str) -> None:
+    def reset(self, name: str) -> None:
         """Reset the count of failures in a row, so that the next failure counts as the first."""
         if name in self._failing:
             self._failing[name].in_a_row = 0

@@ -84,13 +84,13 @@ class _Compiled:
         return made
 
     def _failed(self, part: int, error: Exception) -> None:
-        self.report(print_expression(self._parts[part]), _told(error))
+        self.report(print_expression(self._parts[part]), _reported(error))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), self._made_of, {"report": self.report}
 
 
-def _told(error: Exception) -> Exception:
+def _reported(error: Exception) -> Exception:
     """Translate an error of a Python operator to SQL's terms. Other errors are returned unchanged."""
     if isinstance(error, TypeError) and "NoneType" in str(error):
         return NullValue("found NULL beside an operator, expected a value")

@@ -138,8 +138,8 @@ def legend(signatures: Iterable[Signature]) -> str:
     """
     written = " ".join(str(parameter) for each in signatures for parameter in each.parameters)
     signs = set(re.findall(r"\b[A-Z]+\b|\.\.\.|!", written))
-    told = [meaning for sign, meaning in _MEANINGS.items() if sign in signs]
-    return f", where {', '.join(told)}" if told else ""
+    meanings = [meaning for sign, meaning in _MEANINGS.items() if sign in signs]
+    return f", where {', '.join(meanings)}" if meanings else ""
 
 
 _TOKEN = re.compile(r"=>|→|\.\.\.|[A-Z]+|[<>(),!]")

@@ -106,8 +106,8 @@ class ProcessingLog(ErrorPolicy):
         if self.dead_letter_topic is None or failure.place > MESSAGES_MAX:
             return []
         if failure.place == MESSAGES_MAX:
-            told = f"only the first {MESSAGES_MAX} errors of a batch of {failure.origin.topic} are reported"
-            message = _message(1, {"errorMessage": told, "record": None, "cause": []})
+            notice = f"only the first {MESSAGES_MAX} errors of a batch of {failure.origin.topic} are reported"
+            message = _message(1, {"errorMessage": notice, "record": None, "cause": []})
         else:
             message = make()
         value = _entry(self.query_id, failure.clock_ms, message)
@@ -116,25 +116,25 @@ class ProcessingLog(ErrorPolicy):
     def _unreadable(self, failure: Failure, target: str) -> dict[str, Any]:
         *_, key, value, _ = failure.record
         data = key if target == "key" else value
-        told: dict[str, Any] = {
+        details: dict[str, Any] = {
             "target": target,
             "errorMessage": f"Failed to read the {target} of {failure.origin}",
             "recordB64": self._shown(data, lambda found: base64.b64encode(found).decode()),
             "cause": [],
             "topic": failure.origin.topic,
         }
-        return _message(0, _caused(told, failure.error))
+        return _message(0, _caused(details, failure.error))
 
     def _not_processed(self, failure: Failure) -> dict[str, Any]:
         """The message of a row that failed. ``record`` is the value that was read, as text."""
         *_, value, _ = failure.record
         error = failure.error
-        told: dict[str, Any] = {
+        details: dict[str, Any] = {
             "errorMessage": f"{error}, in the record of {failure.origin}",
             "record": self._shown(value, lambda found: found.decode(errors="backslashreplace")),
             "cause": [],
         }
-        return _message(1, _caused(told, error.__cause__))
+        return _message(1, _caused(details, error.__cause__))
 
     def _shown(self, data: bytes | None, as_text: Callable[[bytes], str]) -> str | None:
         if data is None or not self.has_rows or len(data) > _RECORD_BYTES_MAX:
@@ -144,8 +144,8 @@ class ProcessingLog(ErrorPolicy):
 
 def stopped(query_id: str, at_ms: int, error: str) -> bytes:
     """The message of a query that failed as a whole."""
-    told = {"errorMessage": error[:_TEXT_MAX], "threadName": query_id, "cause": []}
-    return _entry(query_id, at_ms, _message(4, told))
+    details = {"errorMessage": error[:_TEXT_MAX], "threadName": query_id, "cause": []}
+    return _entry(query_id, at_ms, _message(4, details))
 
 
 def _entry(query_id: str, at_ms: int, message: dict[str, Any]) -> bytes:
@@ -153,14 +153,14 @@ def _entry(query_id: str, at_ms: int, message: dict[str, Any]) -> bytes:
     return json.dumps(entry, ensure_ascii=False).encode(errors="backslashreplace")
 
 
-def _message(type_: int, told: dict[str, Any]) -> dict[str, Any]:
-    return {"type": type_, **dict.fromkeys(_ERRORS), _ERRORS[type_]: told}
+def _message(type_: int, details: dict[str, Any]) -> dict[str, Any]:
+    return {"type": type_, **dict.fromkeys(_ERRORS), _ERRORS[type_]: details}
 
 
-def _caused(told: dict[str, Any], error: BaseException | None) -> dict[str, Any]:
+def _caused(details: dict[str, Any], error: BaseException | None) -> dict[str, Any]:
     causes = [str(each)[:_TEXT_MAX] for each in _chain(error)]
-    message = ": ".join([told["errorMessage"], *causes[:1]])
-    return {**told, "errorMessage": message[:_TEXT_MAX], "cause": causes}
+    message = ": ".join([details["errorMessage"], *causes[:1]])
+    return {**details, "errorMessage": message[:_TEXT_MAX], "cause": causes}
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:

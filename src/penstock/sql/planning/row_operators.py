@@ -93,7 +93,9 @@ class KeyAlone:
         self._key, self._width = key, len(schema)
         self._places = [place for place, each in enumerate(schema) if each.role is Role.KEY]
         known = {schema[place].name for place in self._places}
-        self._told = [{found.name for found in each.find_all(exp.Column)} <= known for each in expressions]
+        self._is_known = [
+            {found.name for found in each.find_all(exp.Column)} <= known for each in expressions
+        ]
 
     def __reduce__(self) -> tuple[Any, ...]:
         return KeyAlone, self._made_of
@@ -104,7 +106,9 @@ class KeyAlone:
         for place, value in zip(self._places, values or (), strict=False):
             row[place] = value
         made = self._key(tuple(row))
-        return tuple([value if told else None for value, told in zip(made, self._told, strict=True)])
+        return tuple(
+            [value if is_known else None for value, is_known in zip(made, self._is_known, strict=True)]
+        )
 
 
 class Nulls(Enum):
@@ -168,9 +172,9 @@ class FlattenRows(Operator):
             try:
                 lists = [list(function(*values[begin:end]) or ()) for begin, end, function in functions]
             except Exception as error:
-                told = RowFailed("A table function failed: its rows are dropped")
-                told.__cause__ = error
-                failed(node, told)
+                failure = RowFailed("A table function failed: its rows are dropped")
+                failure.__cause__ = error
+                failed(node, failure)
                 return
             for number in range(max(map(len, lists))):
                 made = [each[number] if number < len(each) else None for each in lists]
@@ -198,12 +202,12 @@ class WriteRows(Operator):
                 forward(key, None, timestamp_ms, headers)
                 return
             if time_of is not None:
-                told = time_of(row)
-                if told is None or told < 0:
+                found_ms = time_of(row)
+                if found_ms is None or found_ms < 0:
                     context.drop(node)
                     context.report(node, RowFailed("The row has no valid time: it is dropped"))
                     return
-                timestamp_ms = told
+                timestamp_ms = found_ms
             forward(key, value_of(row), timestamp_ms, headers)
 
         return process

@@ -118,10 +118,10 @@ class SourceTime:
         if type(values) is Windowed:
             values = values.key
         found = None if values is None else values[place]
-        told = self._parse(found)
-        if told is None or told < 0:
+        timestamp_ms = self._parse(found)
+        if timestamp_ms is None or timestamp_ms < 0:
             raise NoTime(f"Failed to extract the time from {self._name}: found {found!r}")
-        return told
+        return timestamp_ms
 
 
 def _as_is(value: Any) -> int | None:

@@ -272,8 +272,8 @@ async def _no_such_thing(request: Request, error: Exception) -> Response:
     message = str(error.detail)
     if error.status_code in (404, 405):
         message = f"HTTP {error.status_code} {error.detail}: {request.method} {request.url.path}"
-    told = {"@type": "generic_error", "error_code": error.status_code * 100, "message": message}
-    return answer_json(told, media.JSON, error.status_code, dict(error.headers or {}))
+    body = {"@type": "generic_error", "error_code": error.status_code * 100, "message": message}
+    return answer_json(body, media.JSON, error.status_code, dict(error.headers or {}))
 
 
 async def _gone(request: Request, error: Exception) -> Response:

@@ -86,7 +86,7 @@ class InsertsResponse(Response):
         self._insert = insert
         self._is_array = media_type == media.JSON
         self._progress = _Progress()
-        self._has_news = anyio.Event()
+        self._has_arrived = anyio.Event()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         start = {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
@@ -105,13 +105,13 @@ class InsertsResponse(Response):
         try:
             async for lines in self._lines.batches():
                 await to_thread.run_sync(self._insert_all, lines)
-                self._tell()
+                self._notify()
                 if self._progress.error is not None:
                     return
         except EngineError as error:
             self._progress.error = error
         self._progress.has_all = True
-        self._tell()
+        self._notify()
 
     def _insert_all(self, lines: list[bytes]) -> None:
         rows: list[dict[str, Any]] = []
@@ -129,32 +129,35 @@ class InsertsResponse(Response):
             self._progress.inserted += error.inserted
             self._progress.error = error
 
-    def _tell(self) -> None:
-        self._has_news.set()
+    def _notify(self) -> None:
+        self._has_arrived.set()
 
     async def _acknowledge(self, send: Send) -> None:
-        told = 0
+        acknowledged = 0
         while True:
-            await self._has_news.wait()
-            self._has_news = anyio.Event()
+            await self._has_arrived.wait()
+            self._has_arrived = anyio.Event()
             has_ended = self._progress.has_all or self._progress.error is not None
-            while told < self._progress.inserted:
-                end = min(self._progress.inserted, told + _ACKS_A_PIECE)
+            while acknowledged < self._progress.inserted:
+                end = min(self._progress.inserted, acknowledged + _ACKS_A_PIECE)
                 piece = "".join(
-                    self._element(number, f'{{"status":"ok","seq":{number}}}') for number in range(told, end)
+                    self._element(number, f'{{"status":"ok","seq":{number}}}')
+                    for number in range(acknowledged, end)
                 )
-                told = end
+                acknowledged = end
                 await send({"type": "http.response.body", "body": piece.encode(), "more_body": True})
             if has_ended:
-                await send({"type": "http.response.body", "body": self._end(told), "more_body": False})
+                await send(
+                    {"type": "http.response.body", "body": self._end(acknowledged), "more_body": False}
+                )
                 return
 
-    def _end(self, told: int) -> bytes:
+    def _end(self, acknowledged: int) -> bytes:
         error, end = self._progress.error, "]" if self._is_array else ""
         if error is None:
             return end.encode()
-        shown = {**error.to_json(), "status": "error", "seq": told}
-        return f"{self._element(told, json.dumps(shown, ensure_ascii=False))}{end}".encode()
+        shown = {**error.to_json(), "status": "error", "seq": acknowledged}
+        return f"{self._element(acknowledged, json.dumps(shown, ensure_ascii=False))}{end}".encode()
 
     def _element(self, number: int, text: str) -> str:
         if not self._is_array:

@@ -21,13 +21,13 @@ _PIECES_CHARACTERS: Final = 16 << 10
 class RowReading:
     """The reading of one query's result. The last piece reports a failure, unless `start` raises it.
 
-    ``media_type`` is the content type of all pieces together. ``is_told`` says whether `on_news` reports new
-    rows; otherwise the caller's thread computes them, which takes time.
+    ``media_type`` is the content type of all pieces together. ``is_notified`` says whether `on_arrival`
+    reports new rows; otherwise the caller's thread computes them, which takes time.
     """
 
     def __init__(self, result: QueryResult, form: RowFormat) -> None:
         self.media_type = form.media_type
-        self.is_told = isinstance(result, QueuedRows)
+        self.is_notified = isinstance(result, QueuedRows)
         self._result = result
         self._form = form
         self._first: list[bytes] | None = []
@@ -43,10 +43,10 @@ class RowReading:
         """The whole body if `start` has read the query to its end, else None."""
         return b"".join([self.begin(), *(self._first or ())]) if self._has_ended else None
 
-    def on_news(self, tell: Callable[[], None]) -> None:
+    def on_arrival(self, notify: Callable[[], None]) -> None:
         """Register a callback that any thread may call when pieces arrive after there were none."""
         if isinstance(self._result, QueuedRows):
-            self._result.on_news = tell
+            self._result.on_arrival = notify
 
     def begin(self) -> bytes:
         """The start of the body, before all pieces."""

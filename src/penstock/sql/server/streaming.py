@@ -67,7 +67,7 @@ class StreamedResponse(Response):
         del self.headers["content-length"]
         self._reading = reading
         self._streams = streams
-        self._has_news = asyncio.Event()
+        self._has_arrived = asyncio.Event()
         self._sent = 0
         self._is_sending = False
 
@@ -105,11 +105,11 @@ class StreamedResponse(Response):
     async def _send(self, send: Send) -> None:
         loop = asyncio.get_running_loop()
 
-        def tell() -> None:
+        def notify() -> None:
             with contextlib.suppress(RuntimeError):  # the loop was closed when the server shut down
-                loop.call_soon_threadsafe(self._has_news.set)
+                loop.call_soon_threadsafe(self._has_arrived.set)
 
-        self._reading.on_news(tell)
+        self._reading.on_arrival(notify)
         start = {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
         await send(start)
         pieces: list[bytes] | None = [self._reading.begin()]
@@ -123,12 +123,12 @@ class StreamedResponse(Response):
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _next_pieces(self) -> list[bytes] | None:
-        if not self._reading.is_told:
+        if not self._reading.is_notified:
             return await to_thread.run_sync(self._reading.next_pieces, limiter=self._streams.limiter)
         await asyncio.sleep(0)  # let other tasks run
         while True:
-            self._has_news.clear()
+            self._has_arrived.clear()
             pieces = self._reading.next_pieces()
             if pieces != []:
                 return pieces
-            await self._has_news.wait()
+            await self._has_arrived.wait()

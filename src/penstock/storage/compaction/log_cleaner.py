@@ -273,7 +273,7 @@ class LogCleaner:
         if not self._is_closed:
             self._run_on_owner(lambda: self._done(job, outcome))
         if isinstance(outcome, CleanResult):
-            _tell(partition_log, job.found, outcome)
+            _log_result(partition_log, job.found, outcome)
 
     def _done(self, job: CleaningJob, outcome: CleanResult | Exception) -> None:
         partition_log = job.found.log
@@ -329,7 +329,7 @@ def _complain(done: Future[None]) -> None:
         log.error("a task of the log cleaner failed error=%s", error, exc_info=error)
 
 
-def _tell(partition_log: Log, found: LogToClean, result: CleanResult) -> None:
+def _log_result(partition_log: Log, found: LogToClean, result: CleanResult) -> None:
     stats = result.stats
     log.info(
         "log cleaned log=%s from=%d to=%d elapsed_s=%.1f bytes_read=%d records_read=%d "

@@ -201,7 +201,7 @@ class LogManager:
         """Whether everything that this earlier process wrote is here (KIP-966). Call this after `load`."""
         return incarnation_id in self._incarnations[:-1] and not self.offline
 
-    def _vouch_anew(self) -> None:
+    def _vouch_again(self) -> None:
         """Vouch again for directories in which recovery found losses.
 
         This process then no longer vouches for its predecessors, but everything it has written is here.
@@ -263,7 +263,7 @@ class LogManager:
                     continue
                 partition_log, directory = self._only_one_of(self._logs[name], partition_log, directory)
             self._add(partition_log, directory)
-        self._vouch_anew()
+        self._vouch_again()
         self._recovered = {partition_log for partition_log in self if partition_log.unflushed_messages}
 
     def _fail_in_load(self, directory: LogDirectory, reason: str) -> None:

@@ -175,21 +175,21 @@ class MarkerSender:
 
     def _write(self, place: TopicPartition, leader: int, delivery: _Delivery) -> ErrorCode | None:
         """Write the marker, or send it to the partition's leader; None if the result is not known at once."""
-        told = partial(self._told, delivery, place)
+        finished = partial(self._finish_late, delivery, place)
         if leader != self._host.node_id:
             if leader < 0:
                 return ErrorCode.LEADER_NOT_AVAILABLE
             delivery.under_way += 1
-            self._queue_of(leader).add(place, delivery.marker, told)
+            self._queue_of(leader).add(place, delivery.marker, finished)
             return None
         outcome = write_marker(self._host, *place, delivery.marker)
         if isinstance(outcome, ErrorCode):
             return outcome
         delivery.under_way += 1
-        outcome.add_done_callback(lambda done: told(_result_of(done)))
+        outcome.add_done_callback(lambda done: finished(_result_of(done)))
         return None
 
-    def _told(self, delivery: _Delivery, place: TopicPartition, error: ErrorCode) -> None:
+    def _finish_late(self, delivery: _Delivery, place: TopicPartition, error: ErrorCode) -> None:
         """Handle the late result of a marker."""
         delivery.under_way -= 1
         if self._is_current(delivery):

@@ -67,7 +67,7 @@ class _Asked(NamedTuple):
     question: Question
     answer: asyncio.Future[Codes]
 
-    def tell(self, codes: Codes) -> None:
+    def resolve(self, codes: Codes) -> None:
         if not self.answer.done():
             self.answer.set_result(codes)
 
@@ -95,7 +95,7 @@ class _Queue:
         if self._sender is not None:
             self._sender.cancel()
         for asked in (*self._under_way, *self._waiting):
-            asked.tell(asked.question.all_answered(ErrorCode.NETWORK_EXCEPTION))
+            asked.resolve(asked.question.all_answered(ErrorCode.NETWORK_EXCEPTION))
         self._waiting.clear()
 
     async def _send_all(self) -> None:
@@ -140,7 +140,7 @@ class _Queue:
         for asked in batch:
             codes = asked.question.all_answered(error or ErrorCode.UNKNOWN_SERVER_ERROR)
             codes.update(answers.get(asked.question.transactional_id, {}))
-            asked.tell(codes)
+            asked.resolve(codes)
 
 
 def _transaction(question: Question) -> AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction:

@@ -16,7 +16,7 @@ fetch.max.bytes: int = 57671680 [1024..]
 listeners: list = PLAINTEXT://:9092 not-empty per-broker
     Addresses to listen on, as NAME://host:port, separated by commas.
 advertised.listeners: list not-empty
-    Addresses told to clients; those of listeners when unset.
+    Addresses that clients connect to; those of listeners when unset.
 listener.security.protocol.map: string = \
         SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT per-broker
     Security protocol of each listener name.

@@ -21,8 +21,8 @@ _OF_COMMANDS: Final = {"cleanup.policy": "delete", "retention.ms": "-1"}
 
 def make_command_topic(config: EngineConfig) -> None:
     """Create a service's command topic if it doesn't exist. Raises ClientError."""
-    told = config.values.get("ksql.internal.topic.replicas")
-    replicas = BROKER_DEFAULT if told is None else int(told)
+    configured = config.values.get("ksql.internal.topic.replicas")
+    replicas = BROKER_DEFAULT if configured is None else int(configured)
     with Cluster(config.client) as cluster:
         create_topics(cluster, [NewTopic(config.command_topic, 1, _OF_COMMANDS, replication_factor=replicas)])
 

@@ -79,7 +79,7 @@ class Follows(Protocol):
     def arrived(self) -> None:
         """Handle the arrival of more records."""
 
-    def begun_anew(self, tp: TopicPartition, offset: int) -> None:
+    def restarted(self, tp: TopicPartition, offset: int) -> None:
         """Continue at ``offset``: the records read so far are no longer part of the partition's log."""
 
     def failed(self, error: BaseException) -> None:
@@ -257,14 +257,14 @@ class Feed:
         known = self.ends.get(tp)
         self.ends[tp] = offset
         if known is None:
-            self._tell()
+            self._notify_readers()
             return
         with self._fetching, self._keeping:
             self._close_lanes()
             self._kept.clear()
             self._kept_bytes = 0
         for reader in list(self.readers):
-            reader.begun_anew(tp, offset)
+            reader.restarted(tp, offset)
 
     def dropped(self, tp: TopicPartition) -> None:
         self.ends.pop(tp, None)
@@ -278,13 +278,13 @@ class Feed:
                 self.ends[tp] = found.next_offset
                 is_more = True
         if is_more:
-            self._tell()
+            self._notify_readers()
 
     def failed(self, error: BaseException) -> None:
         for reader in list(self.readers):
             reader.failed(error)
 
-    def _tell(self) -> None:
+    def _notify_readers(self) -> None:
         for reader in list(self.readers):
             reader.arrived()
 

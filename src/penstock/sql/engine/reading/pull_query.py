@@ -91,8 +91,8 @@ class PullQuery:
         self._store, self._row_of = planned.store, planned.row_of
         self._order = _order(query)
         self._is_windowed = self.source.window is not None
-        is_told = query.plan is None and self.source.timestamp is not None
-        self._time = SourceTime(self.source) if is_told else None
+        has_column = query.plan is None and self.source.timestamp is not None
+        self._time = SourceTime(self.source) if has_column else None
         # In a source table, the windows are part of the keys.
         self.has_lookups = query.plan is not None or not self._is_windowed
         if not self.has_lookups:

@@ -142,8 +142,9 @@ class PulledRows(QueryResult):
 class QueuedRows(QueryResult):
     """Rows that another thread produces: it calls `put` while this `has_room`, then `finish` or `fail`.
 
-    ``on_room`` is called when there is room again after `has_room` has returned false. ``on_news`` is called
-    when a row arrives in the empty queue, and at the end. Any thread may call both, and no lock is held then.
+    ``on_room`` is called when there is room again after `has_room` has returned false. ``on_arrival`` is
+    called when a row arrives in the empty queue, and at the end. Any thread may call both, and no lock is
+    held then.
     """
 
     def __init__(
@@ -151,7 +152,7 @@ class QueuedRows(QueryResult):
     ) -> None:
         super().__init__(query_id, columns, is_push=is_push, limit=limit, text=text)
         self.on_room: Callable[[], None] = _nothing
-        self.on_news: Callable[[], None] = _nothing
+        self.on_arrival: Callable[[], None] = _nothing
         self._queue: deque[tuple[Row, int]] = deque()
         self._queued_bytes = 0
         self._is_waited_for = False
@@ -196,12 +197,12 @@ class QueuedRows(QueryResult):
             raise QueryClosed
         size = _size(row)
         with self._changed:
-            is_news = not self._queue
+            is_first = not self._queue
             self._queue.append((row, size))
             self._queued_bytes += size
             self._changed.notify()
-        if is_news:
-            self.on_news()
+        if is_first:
+            self.on_arrival()
 
     def finish(self) -> None:
         """End the result after the rows in the queue."""
@@ -217,13 +218,13 @@ class QueuedRows(QueryResult):
         with self._changed:
             self._queue.clear()
             self._changed.notify_all()
-        self.on_news()
+        self.on_arrival()
 
     def _end(self) -> None:
         with self._changed:
             self._has_ended = True
             self._changed.notify_all()
-        self.on_news()
+        self.on_arrival()
 
 
 def _size(value: Any) -> int:

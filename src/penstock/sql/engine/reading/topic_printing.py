@@ -133,7 +133,7 @@ class Printer:
         self._keys, self._values = Guess(registry), Guess(registry)
         self._interval = interval or 1
         self._seen = 0
-        self._told: tuple[str, str] | None = None
+        self._printed_formats: tuple[str, str] | None = None
 
     def lines(self, row: Input) -> list[str]:
         _, partition, _, timestamp_ms, key, value, _ = row
@@ -143,8 +143,8 @@ class Printer:
             return []
         lines: list[str] = []
         formats = str(self._keys), str(self._values)
-        if formats != self._told:
-            self._told = formats
+        if formats != self._printed_formats:
+            self._printed_formats = formats
             lines = [f"Key format: {formats[0]}", f"Value format: {formats[1]}"]
         time = _shown_time(timestamp_ms)
         return [*lines, f"rowtime: {time}, key: {shown_key}, value: {shown_value}, partition: {partition}"]

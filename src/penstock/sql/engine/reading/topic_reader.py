@@ -88,7 +88,7 @@ class Reader(Job):
         self._held: dict[TopicPartition, _Held] = {}
         self._heads: list[tuple[int, TopicPartition]] = []
         """The timestamp of the next record of each chunk that is held, the earliest first."""
-        self._anew: dict[TopicPartition, int] = {}
+        self._restarted: dict[TopicPartition, int] = {}
         self._is_over = False
         self._lock = threading.Lock()
 
@@ -114,9 +114,9 @@ class Reader(Job):
     def arrived(self) -> None:
         self.wake()
 
-    def begun_anew(self, tp: TopicPartition, offset: int) -> None:
+    def restarted(self, tp: TopicPartition, offset: int) -> None:
         with self._lock:
-            self._anew[tp] = offset
+            self._restarted[tp] = offset
         self.wake()
 
     def failed(self, error: BaseException) -> None:
@@ -143,7 +143,7 @@ class Reader(Job):
     def _turn(self) -> float | None:
         if not self._followed:
             return None  # a feed called `arrived` before `start` was done; `start` wakes this again
-        self._begin_anew()
+        self._restart_partitions()
         self._hold_all()
         left = _TURN_RECORDS
         while left > 0 and self._heads and not self._is_over and self._taker.has_room():
@@ -210,14 +210,14 @@ class Reader(Job):
         end = self._ends.get(tp, 0)
         return max(end, self._followed[tp.topic].ends.get(tp, 0)) if self._follows else end
 
-    def _begin_anew(self) -> None:
+    def _restart_partitions(self) -> None:
         with self._lock:
-            anew, self._anew = self._anew, {}
-        if anew:
-            self._places |= anew
-            self._ends = {tp: end for tp, end in self._ends.items() if tp not in anew}
-            self._held = {tp: held for tp, held in self._held.items() if tp not in anew}
-            self._heads = [each for each in self._heads if each[1] not in anew]
+            restarted, self._restarted = self._restarted, {}
+        if restarted:
+            self._places |= restarted
+            self._ends = {tp: end for tp, end in self._ends.items() if tp not in restarted}
+            self._held = {tp: held for tp, held in self._held.items() if tp not in restarted}
+            self._heads = [each for each in self._heads if each[1] not in restarted]
             heapify(self._heads)
 
 

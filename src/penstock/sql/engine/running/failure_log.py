@@ -23,9 +23,9 @@ class FailureLog:
     def __init__(self, config: EngineConfig) -> None:
         self._config = config
         self._topic = log_topic(config.values, config.service_id)
-        self._told_ms: dict[str, int] = {}
+        self._reported_ms: dict[str, int] = {}
 
-    def tell(self, failures: Mapping[str, tuple[QueryFailure, ...]]) -> None:
+    def write_new(self, failures: Mapping[str, tuple[QueryFailure, ...]]) -> None:
         """Log the failures that were not logged yet.
 
         ``failures`` are the latest of each query. A failure that can't be written is not tried again.
@@ -34,10 +34,12 @@ class FailureLog:
             (query_id, each)
             for query_id, several in failures.items()
             for each in several
-            if each.at_ms > self._told_ms.get(query_id, 0)
+            if each.at_ms > self._reported_ms.get(query_id, 0)
         ]
-        self._told_ms = {query_id: at for query_id, at in self._told_ms.items() if query_id in failures}
-        self._told_ms |= {query_id: each.at_ms for query_id, each in found}
+        self._reported_ms = {
+            query_id: at for query_id, at in self._reported_ms.items() if query_id in failures
+        }
+        self._reported_ms |= {query_id: each.at_ms for query_id, each in found}
         if found and self._topic is not None:
             try:
                 self._write(self._topic, found)

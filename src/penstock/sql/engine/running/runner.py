@@ -84,7 +84,7 @@ class Runner:
         self._measure()
         failures = {query_id: each.failures for query_id, each in self._host.states().items()}
         failures |= {query_id: each.failures for query_id, each in self._failed.copy().items()}
-        self._failure_log.tell(failures)
+        self._failure_log.write_new(failures)
 
     def _measure(self) -> None:
         try:
@@ -207,10 +207,10 @@ class Runner:
         return self.states({query.id: query})[query.id]
 
     def states(self, queries: dict[str, PersistentQuery]) -> dict[str, QueryState]:
-        told = self._host.states()
+        states = self._host.states()
         made: dict[str, QueryState] = {}
         for query_id, query in queries.items():
-            known = QueryState(QueryStatus.RUNNING) if not query.runs_on_host else told.get(query_id)
+            known = QueryState(QueryStatus.RUNNING) if not query.runs_on_host else states.get(query_id)
             failed = self._failed.get(query_id)
             if failed is not None:
                 known = QueryState(QueryStatus.ERROR, failed.failures)

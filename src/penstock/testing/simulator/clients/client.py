@@ -133,9 +133,9 @@ class Client:
                     self._newest_epochs[partition] = found.leader_epoch
                     self.leaders[partition] = Leader(nodes[found.leader_id], found.leader_epoch)
 
-    async def leader(self, partition: Partition, *, anew: bool) -> Leader:
-        """The partition's leader; ``anew`` refreshes the metadata first. Raises NoAnswer, Gone."""
-        if anew or partition not in self.leaders:
+    async def leader(self, partition: Partition, *, refresh: bool) -> Leader:
+        """The partition's leader; ``refresh`` refreshes the metadata first. Raises NoAnswer, Gone."""
+        if refresh or partition not in self.leaders:
             if self.is_doomed(partition):
                 self.leaders.pop(partition, None)
             await self.refresh(partition.topic)
@@ -149,10 +149,10 @@ class Client:
         """Whether a client has requested to delete its topic."""
         return self.settings.topics.is_doomed(partition)
 
-    async def coordinator(self, key_type: int, key: str, *, anew: bool) -> Address:
-        """The coordinator of a key; ``anew`` looks it up again. Raises NoAnswer."""
+    async def coordinator(self, key_type: int, key: str, *, refresh: bool) -> Address:
+        """The coordinator of a key; ``refresh`` looks it up again. Raises NoAnswer."""
         found = self._coordinators.get((key_type, key))
-        if found is not None and not anew:
+        if found is not None and not refresh:
             return found
         address = self.rng.choice(list(self.settings.bootstrap.values()))
         request = FindCoordinatorRequest(key=key, key_type=key_type, coordinator_keys=[key])

@@ -57,15 +57,15 @@ class Consumer(Client):
         """Whether its topic was deleted, so that there is nothing to read."""
 
     async def run(self) -> None:
-        anew = False
+        refresh = False
         while not (self.stopping or self.is_gone):
-            anew = not await self.poll(anew=anew)
-            await self.pause(0.01 if not anew else 0.1)
+            refresh = not await self.poll(refresh=refresh)
+            await self.pause(0.01 if not refresh else 0.1)
 
-    async def poll(self, *, anew: bool = False) -> bool:
+    async def poll(self, *, refresh: bool = False) -> bool:
         """Fetch once and return whether there was an answer."""
         try:
-            leader = await self.leader(self.partition, anew=anew)
+            leader = await self.leader(self.partition, refresh=refresh)
             address = self._nearest or leader.address
             floor = self.history.of(self.partition).deleted_before
             response = await self.ask(address, self._request(leader), FetchResponse)
@@ -189,10 +189,10 @@ class Consumer(Client):
     async def read_to_end(self) -> None:
         """Read until no record is left below the high watermark, or below the last stable offset."""
         self.max_wait_ms = 0
-        anew = True
+        refresh = True
         while True:
-            answered = await self.poll(anew=anew)
-            anew = not answered
+            answered = await self.poll(refresh=refresh)
+            refresh = not answered
             end = self.last_stable_offset if self.isolation else self.high_watermark
             if answered and self.position >= end >= 0 and self.position >= self.high_watermark:
                 return

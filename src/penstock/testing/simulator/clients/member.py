@@ -63,7 +63,7 @@ class Member(Client):
         self.commits = 0
         self._member_id = ""
         self._generation = -1
-        self._anew = False
+        self._refresh = False
 
     async def run(self) -> None:
         while not self.stopping:
@@ -72,7 +72,7 @@ class Member(Client):
                 self.generations += 1
                 await self._work(owned)
             except NoAnswer:
-                self._anew = True
+                self._refresh = True
                 await self.pause()
             except Rejoin:
                 await self.pause()
@@ -100,8 +100,8 @@ class Member(Client):
             raise NoAnswer(f"{what}: {partition} is not known yet")
 
     async def _join(self) -> list[Partition]:
-        address = await self.coordinator(GROUP, self.group_id, anew=self._anew)
-        self._anew = False
+        address = await self.coordinator(GROUP, self.group_id, refresh=self._refresh)
+        self._refresh = False
         joined = await self.ask(
             address,
             JoinGroupRequest(
@@ -160,8 +160,8 @@ class Member(Client):
         known = list(self.partitions)
         while not self.stopping:
             await self.pause(0.3)
-            address = await self.coordinator(GROUP, self.group_id, anew=self._anew)
-            self._anew = False
+            address = await self.coordinator(GROUP, self.group_id, refresh=self._refresh)
+            self._refresh = False
             beat = await self.ask(
                 address,
                 HeartbeatRequest(
@@ -183,8 +183,8 @@ class Member(Client):
         if not owned:
             return {}
         while True:
-            address = await self.coordinator(GROUP, self.group_id, anew=self._anew)
-            self._anew = False
+            address = await self.coordinator(GROUP, self.group_id, refresh=self._refresh)
+            self._refresh = False
             topics: dict[tuple[str, bytes], list[int]] = {}
             for partition in owned:
                 topics.setdefault((partition.topic, partition.topic_id), []).append(partition.number)
@@ -229,7 +229,7 @@ class Member(Client):
             return found
 
     async def _commit(self, partition: Partition, offset: int) -> None:
-        address = await self.coordinator(GROUP, self.group_id, anew=False)
+        address = await self.coordinator(GROUP, self.group_id, refresh=False)
         commit = OffsetCommitRequest.OffsetCommitRequestPartition(
             partition_index=partition.number, committed_offset=offset, committed_metadata=""
         )

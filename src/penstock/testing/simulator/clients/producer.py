@@ -78,23 +78,23 @@ class Producer(Client):
             producer_id=-1,
             producer_epoch=-1,
         )
-        anew = False
+        refresh = False
         while True:
             try:
                 if self.transactional_id is None:
                     address = self.rng.choice(list(self.settings.bootstrap.values()))
                 else:
-                    address = await self.coordinator(TRANSACTION, self.transactional_id, anew=anew)
+                    address = await self.coordinator(TRANSACTION, self.transactional_id, refresh=refresh)
                 response = await self.ask(address, request, InitProducerIdResponse)
             except NoAnswer:
-                anew = True
+                refresh = True
                 await self.pause()
                 continue
             if not response.error_code:
                 break
             if ErrorCode.of(response.error_code) not in RETRIABLE:
                 raise self.unexpected("InitProducerId", response.error_code)
-            anew = True
+            refresh = True
             await self.pause()
         self.producer_id, self.producer_epoch = response.producer_id, response.producer_epoch
         self.sequences.clear()
@@ -107,12 +107,12 @@ class Producer(Client):
         self.history.sending(partition, values)
         sequence = self.sequences.get(partition, 0)
         gaps_from_s: dict[int, float] = {}
-        anew = False
+        refresh = False
         while True:
             try:
-                code, offset = await self._send(partition, values, sequence, anew=anew)
+                code, offset = await self._send(partition, values, sequence, refresh=refresh)
             except NoAnswer:
-                anew = True
+                refresh = True
                 await self.pause()
                 continue
             except Gone:
@@ -126,7 +126,7 @@ class Producer(Client):
                 return ErrorCode.NONE
             if code not in RETRIABLE and not self._may_not_know_its_successor(partition, code, gaps_from_s):
                 return self.refused(partition, code)
-            anew = True
+            refresh = True
             await self.pause()
 
     def _may_not_know_its_successor(
@@ -148,9 +148,9 @@ class Producer(Client):
         raise self.unexpected(f"a batch for {partition}", code)
 
     async def _send(
-        self, partition: Partition, values: list[bytes], sequence: int, *, anew: bool
+        self, partition: Partition, values: list[bytes], sequence: int, *, refresh: bool
     ) -> tuple[ErrorCode, int]:
-        leader = await self.leader(partition, anew=anew)
+        leader = await self.leader(partition, refresh=refresh)
         batch = encode_batch(
             [Record(0, 1_700_000_000_000, None, value) for value in values],
             producer_id=self.producer_id,

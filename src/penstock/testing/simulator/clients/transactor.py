@@ -119,13 +119,13 @@ class Transactor(Producer):
                 )
             ],
         )
-        anew = False
+        refresh = False
         while True:
             try:
-                address = await self.coordinator(GROUP, self.group_id, anew=anew)
+                address = await self.coordinator(GROUP, self.group_id, refresh=refresh)
                 response = await self.ask(address, request, TxnOffsetCommitResponse)
             except NoAnswer:
-                anew = True
+                refresh = True
                 await self.pause()
                 continue
             code = ErrorCode.of(response.topics[0].partitions[0].error_code)
@@ -133,19 +133,19 @@ class Transactor(Producer):
                 return code
             if code not in RETRIABLE:
                 raise self.unexpected("TxnOffsetCommit", code)
-            anew = True
+            refresh = True
             await self.pause()
 
     async def last_offset(self) -> int:
         """The group's offset, 0 for none, once no transaction with offsets of the group is open."""
         partition = self.partitions[0]
-        anew = True
+        refresh = True
         while True:
             try:
-                address = await self.coordinator(GROUP, self.group_id, anew=anew)
+                address = await self.coordinator(GROUP, self.group_id, refresh=refresh)
                 response = await self.ask(address, self._fetch_request(partition), OffsetFetchResponse)
             except NoAnswer:
-                anew = True
+                refresh = True
                 await self.pause()
                 continue
             group = response.groups[0]
@@ -181,13 +181,13 @@ class Transactor(Producer):
             producer_epoch=self.producer_epoch,
             committed=committed,
         )
-        anew = False
+        refresh = False
         while True:
             try:
-                address = await self.coordinator(TRANSACTION, self.transactional_id, anew=anew)
+                address = await self.coordinator(TRANSACTION, self.transactional_id, refresh=refresh)
                 response = await self.ask(address, request, EndTxnResponse)
             except NoAnswer:
-                anew = True
+                refresh = True
                 await self.pause()
                 continue
             code = ErrorCode.of(response.error_code)
@@ -201,5 +201,5 @@ class Transactor(Producer):
                 return
             if code not in RETRIABLE:
                 raise self.unexpected("EndTxn", code)
-            anew = code is not ErrorCode.CONCURRENT_TRANSACTIONS
+            refresh = code is not ErrorCode.CONCURRENT_TRANSACTIONS
             await self.pause()

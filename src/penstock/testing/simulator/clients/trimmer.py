@@ -63,7 +63,7 @@ class Trimmer(Client):
         self.history.delete_before(partition, offset)
         for _ in range(TRIES):
             try:
-                leader = await self.leader(partition, anew=True)
+                leader = await self.leader(partition, refresh=True)
                 before = self._state_of(partition)
                 response = await self.ask(
                     leader.address, self._request(partition, offset), DeleteRecordsResponse

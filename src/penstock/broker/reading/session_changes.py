@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from penstock.broker.partitions.replicated_partition import ReplicatedPartition
 
 
-class SessionNews:
+class SessionChanges:
     """The changes to report in one session. It belongs to the event loop."""
 
     __slots__ = (
@@ -27,7 +27,7 @@ class SessionNews:
         "followed_ms",
         "fresh",
         "last_fetch_ms",
-        "times_told",
+        "reported_count",
         "waiters",
     )
 
@@ -35,7 +35,7 @@ class SessionNews:
         self.broker_id = broker_id
         self.fresh: dict[FetchTarget, None] = {}
         """The partitions to read for the next answer."""
-        self.times_told = 0
+        self.reported_count = 0
         """The number of changes to report at once; a fetch that is reading compares it before and after."""
         self.last_fetch_ms: float = 0
         """The time of the last fetch, by a monotonic clock."""
@@ -76,7 +76,7 @@ class SessionNews:
 
     def appended(self, target: FetchTarget, partition: ReplicatedPartition, size_bytes: int) -> None:
         """Report that the leader has appended `size_bytes` bytes."""
-        self.times_told += 1
+        self.reported_count += 1
         if target not in self.fresh:
             self.fresh[target] = None
             if partition.leading is not None:
@@ -88,6 +88,6 @@ class SessionNews:
 
     def changed(self, target: FetchTarget) -> None:
         """Report a change that the follower must learn of at once."""
-        self.times_told += 1
+        self.reported_count += 1
         self.fresh[target] = None
         self.waiters.changed()
