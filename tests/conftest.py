@@ -10,6 +10,7 @@ from hypothesis import settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
+from hangs import Hangs
 from kafka_node import record_classes
 from leftovers import Leftovers
 from long_run import skip_long
@@ -107,6 +108,7 @@ def pytest_configure(config: pytest.Config) -> None:
     for name, value in MEMORY_BOUNDS.items():
         os.environ.setdefault(name, value)
     config.pluginmanager.register(Leftovers())
+    config.pluginmanager.register(Hangs())
     if are_requested() and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Reruns())
 
