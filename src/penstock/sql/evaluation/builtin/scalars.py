@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from penstock.sql.evaluation.builtin import arrays_and_maps, json_and_urls, mathematics, strings, temporal
+from penstock.sql.evaluation.builtin import arrays_and_maps, json_texts, mathematics, strings, temporal, urls
 from penstock.sql.language.types import SqlType
 
 
@@ -27,12 +27,12 @@ def _always(function: Callable[..., Any]) -> Scalar:
 SCALARS: Final[Mapping[str, Scalar]] = {
     **{
         name: _always(function)
-        for module in (mathematics, strings, arrays_and_maps, json_and_urls, temporal)
+        for module in (mathematics, strings, arrays_and_maps, json_texts, urls, temporal)
         for name, function in module.FUNCTIONS.items()
     },
     **{
         name: Scalar(maker)
-        for module in (mathematics, strings, arrays_and_maps, json_and_urls)
+        for module in (mathematics, strings, arrays_and_maps, json_texts)
         for name, maker in module.BY_TYPE.items()
     },
 }
