@@ -6,7 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from penstock.sql.evaluation.builtin import arrays_and_maps, json_texts, mathematics, strings, temporal, urls
+from penstock.sql.evaluation.builtin import (
+    arrays_and_maps,
+    json_texts,
+    mathematics,
+    regular_expressions,
+    strings,
+    temporal,
+    urls,
+)
 from penstock.sql.language.types import SqlType
 
 
@@ -27,7 +35,15 @@ def _always(function: Callable[..., Any]) -> Scalar:
 SCALARS: Final[Mapping[str, Scalar]] = {
     **{
         name: _always(function)
-        for module in (mathematics, strings, arrays_and_maps, json_texts, urls, temporal)
+        for module in (
+            mathematics,
+            strings,
+            regular_expressions,
+            arrays_and_maps,
+            json_texts,
+            urls,
+            temporal,
+        )
         for name, function in module.FUNCTIONS.items()
     },
     **{

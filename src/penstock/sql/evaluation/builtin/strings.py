@@ -8,7 +8,6 @@ import re
 import struct
 import uuid
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import Any, Final
 
 from penstock.sql.evaluation.builtin.nulls import strict
@@ -16,12 +15,6 @@ from penstock.sql.language import types
 from penstock.sql.language.types import SqlType
 
 _JAVA_SPACE: Final = "".join(map(chr, range(33)))
-
-
-@lru_cache(maxsize=512)
-def pattern_of(text: str) -> re.Pattern[str]:
-    """Compile a regular expression in Java's syntax. Only the syntax of named groups is translated."""
-    return re.compile(re.sub(r"\(\?<([A-Za-z]\w*)>", r"(?P<\1>", text))
 
 
 def _chr(code: Any) -> str | None:
@@ -190,46 +183,6 @@ def _masked_right(text: str, count: int) -> tuple[str, str, str]:
     return text[:at], text[at:], ""
 
 
-def _regexp_extract(pattern: str, text: str, group: int = 0) -> str | None:
-    found = pattern_of(pattern).search(text)
-    if found is None or group > found.re.groups:
-        return None
-    made: str | None = found.group(group)
-    return made
-
-
-def _regexp_extract_all(pattern: str, text: str, group: int = 0) -> list[str | None] | None:
-    compiled = pattern_of(pattern)
-    if group > compiled.groups:
-        return None
-    return [found.group(group) for found in compiled.finditer(text)]
-
-
-def _regexp_replace(text: str, pattern: str, replacement: str) -> str:
-    """REGEXP_REPLACE with Java's replacement syntax: ``$1`` is a group, a backslash escapes a character."""
-
-    def put(found: re.Match[str]) -> str:
-        def one(part: re.Match[str]) -> str:
-            token = part.group()
-            if token.startswith("\\"):
-                return token[1:]
-            return found.group(int(token[1:])) or ""
-
-        return re.sub(r"\\.|\$\d+", one, replacement)
-
-    return pattern_of(pattern).sub(put, text)
-
-
-def _regexp_split(text: str, pattern: str) -> list[str]:
-    if not pattern:
-        return list(text)
-    parts, at = [], 0
-    for found in pattern_of(pattern).finditer(text):
-        parts.append(text[at : found.start()])
-        at = found.end()
-    return [*parts, text[at:]]
-
-
 def _split(text: Any, delimiter: Any) -> list[Any]:
     if delimiter:
         parts: list[Any] = text.split(delimiter)
@@ -294,10 +247,6 @@ FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "MASK_LEFT": _mask_part(lambda text, count: ("", text[:count], text[count:])),
     "MASK_RIGHT": _mask_part(_masked_right),
     "MD5": strict(lambda text: hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()),
-    "REGEXP_EXTRACT": strict(_regexp_extract),
-    "REGEXP_EXTRACT_ALL": strict(_regexp_extract_all),
-    "REGEXP_REPLACE": strict(_regexp_replace),
-    "REGEXP_SPLIT_TO_ARRAY": strict(_regexp_split),
     "REPLACE": strict(lambda text, old, new: text.replace(old, new)),
     "RPAD": strict(lambda text, length, padding: _padded(text, length, padding, left=False)),
     "SPLIT": strict(_split),
