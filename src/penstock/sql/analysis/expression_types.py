@@ -125,6 +125,10 @@ class Types:
         found = self.of(node.this)
         if found is None or not types.is_numeric(found):
             raise SqlError(f"found - before {found or 'NULL'}, expected a number")
+        if (
+            isinstance(node.this, exp.Literal) and node.this.name.isdecimal()
+        ):  # the minus belongs to the literal
+            return types.INTEGER if int(node.this.name) <= INTEGER_MAX + 1 else types.BIGINT
         return found
 
     def _concatenation(self, node: exp.Expr) -> SqlType | None:
@@ -397,7 +401,8 @@ def literal_becomes(node: exp.Expr, wanted: SqlType) -> bool:
 def _reads_as(text: str, wanted: SqlType) -> bool:
     try:
         if wanted in (types.INTEGER, types.BIGINT):
-            return abs(int(text)) <= (INTEGER_MAX if wanted == types.INTEGER else 2**63 - 1)
+            most = INTEGER_MAX if wanted == types.INTEGER else 2**63 - 1
+            return -most - 1 <= int(text) <= most
         float(text)
     except ValueError:
         return False

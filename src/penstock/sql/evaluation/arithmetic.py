@@ -83,5 +83,5 @@ def negated(writer: Writer, operand: Code) -> Code:
 
 
 def opposite(value: int | float | Number) -> int | float | Number:
-    """Negate a literal. The grammar has no negative literals, so the result always fits the type."""
+    """Negate a literal, whose type takes the minus into account, so the result always fits."""
     return numbers.EXACT.minus(value) if isinstance(value, Number) else -value

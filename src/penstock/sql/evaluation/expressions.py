@@ -266,7 +266,7 @@ class Expressions:
     def _negative(self, node: exp.Expr) -> Code:
         if isinstance(node.this, exp.Literal):
             literal = self._literal(node.this)
-            return self.constant(arithmetic.opposite(literal.value), literal.type)
+            return self.constant(arithmetic.opposite(literal.value), self.types.of(node))
         return arithmetic.negated(self.writer, self.operand(node.this))
 
     def _concatenation(self, node: exp.Expr) -> Code:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 from engine_server import Server, new_topics
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -461,6 +462,23 @@ def test_a_source_table_is_looked_up_in_its_topic(start: Callable[..., Server]) 
         assert again.one("SHOW QUERIES")["queries"] == []
     finally:
         again.close()
+
+
+def test_a_source_table_creates_its_topic(start: Callable[..., Server]) -> None:
+    server = start()
+    server.run(
+        "CREATE SOURCE TABLE r (id INT PRIMARY KEY, v STRING)"
+        " WITH (kafka_topic='r', value_format='json', partitions=3);"
+        "CREATE SOURCE TABLE keys (id INT PRIMARY KEY)"
+        " WITH (kafka_topic='keys', value_format='json', partitions=1);"
+    )
+    assert {"r", "keys"} <= server.topics()
+    producer = Producer({"bootstrap.servers": server.servers})
+    producer.produce("r", b'{"V": "x"}', (7).to_bytes(4, "big"))
+    producer.produce("keys", b"{}", (8).to_bytes(4, "big"))
+    assert producer.flush(20) == 0
+    server.becomes("SELECT * FROM r;", [(7, "x")])
+    server.becomes("SELECT * FROM keys;", [(8,)])
 
 
 def test_a_source_table_of_windows(start: Callable[..., Server]) -> None:

@@ -13,7 +13,13 @@ from penstock.sql.engine.changing.command_topic import Appended, CommandTopic, F
 from penstock.sql.engine.changing.commands import BadCommand, Command
 from penstock.sql.engine.changing.preparation import Prepared, prepare
 from penstock.sql.engine.changing.topics_and_schemas import TopicsAndSchemas
-from penstock.sql.engine.ground.cluster_topics import KnownTopics, PlannedTopics, Topics, topics_read
+from penstock.sql.engine.ground.cluster_topics import (
+    KnownTopics,
+    PlannedTopics,
+    Topics,
+    TopicShape,
+    topics_read,
+)
 from penstock.sql.engine.ground.config import EngineConfig
 from penstock.sql.engine.ground.entities import CommandStatus, CommandStatusEntity, Entity, WarningEntity
 from penstock.sql.engine.ground.errors import EngineError, ErrorCode
@@ -190,7 +196,7 @@ class Distributor:
                 f"fewer than {limit}. Use TERMINATE to end one"
             )
         if applied.query_id is not None:
-            _check_partitions(applied.state.queries[applied.query_id], topics)
+            _check_partitions(applied.state.queries[applied.query_id], topics, prepared.topic)
         return prepared, applied
 
     def _is_there(self, statement: s.Statement, state: State) -> str | None:
@@ -299,12 +305,16 @@ class Distributor:
         return True
 
 
-def _check_partitions(query: PersistentQuery, topics: KnownTopics) -> None:
-    """Check that joined topics have equal numbers of partitions. Raises EngineError, CoPartitioningError."""
+def _check_partitions(query: PersistentQuery, topics: KnownTopics, created: TopicShape | None) -> None:
+    """Check that joined topics have equal numbers of partitions.
+
+    ``created`` is the topic that the statement creates; a source table reads it. Raises EngineError,
+    CoPartitioningError.
+    """
     topology = query.planned.app.topology()
     counts: dict[str, int] = {}
     for topic in topics_read(topology):
-        shape = topics.shape(topic)
+        shape = created if created is not None and created.name == topic else topics.shape(topic)
         if shape is None:
             raise EngineError(f"Kafka topic does not exist: {topic}")
         counts[topic] = shape.partitions

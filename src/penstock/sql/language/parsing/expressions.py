@@ -160,15 +160,17 @@ def _signed(cursor: Cursor) -> exp.Expr:
     sign = cursor.accept_one("-", "+", what=_OPERAND)
     if sign is None:
         return _primary(cursor)
+    if sign == "-" and cursor.token.kind is Kind.INTEGER:
+        return placed(exp.Neg(this=_primary(cursor, is_negative=True)), start)
     with cursor.nested():
         operand = _signed(cursor)
     return placed(exp.Neg(this=operand), start) if sign == "-" else operand
 
 
-def _primary(cursor: Cursor) -> exp.Expr:
+def _primary(cursor: Cursor, *, is_negative: bool = False) -> exp.Expr:
     """Parse an operand with its subscripts and fields. `->*` is left to the parser of SELECT items."""
     start = cursor.token
-    node = _operand(cursor)
+    node = literal(cursor, is_negative=True) if is_negative else _operand(cursor)
     steps = 0
     while True:
         steps += 1
@@ -211,18 +213,22 @@ def _operand(cursor: Cursor) -> exp.Expr:
     return placed(exp.Column(this=identifier(name)), token)
 
 
-def literal(cursor: Cursor, *, constant_only: bool = False) -> exp.Expr:
-    """Parse a number, string, boolean or NULL. ``constant_only`` allows a minus sign, as in WITH (…)."""
+def literal(cursor: Cursor, *, constant_only: bool = False, is_negative: bool = False) -> exp.Expr:
+    """Parse a number, string, boolean or NULL.
+
+    ``constant_only`` allows a minus sign, as in WITH (…). ``is_negative`` says that there was one: BIGINT has
+    one more integer below zero than above.
+    """
     token = cursor.token
     if constant_only and cursor.accept("-"):
         if cursor.token.kind not in (Kind.INTEGER, Kind.DECIMAL, Kind.FLOAT):
             cursor.wants("a number")
             cursor.fail()
-        return placed(exp.Neg(this=literal(cursor)), token)
+        return placed(exp.Neg(this=literal(cursor, is_negative=True)), token)
     if token.kind is Kind.STRING:
         return placed(exp.Literal.string(cursor.advance().text), token)
     if token.kind in (Kind.INTEGER, Kind.DECIMAL, Kind.FLOAT):
-        if token.kind is Kind.INTEGER and int(token.text[:40]) >= 2**63:
+        if token.kind is Kind.INTEGER and int(token.text[:40]) >= 2**63 + is_negative:
             raise cursor.error(f"found {token.text[:40]}, expected an integer below 2^63")
         return placed(exp.Literal.number(cursor.advance().text.upper()), token)
     for word, make in (("TRUE", True), ("FALSE", False)):
