@@ -1,4 +1,7 @@
-"""Files that every schema may import without a reference: Google's well-known types and Confluent's own."""
+"""Files that every schema may import without a reference: Google's types and Confluent's own.
+
+They are the files that Confluent's registry has built in (`ProtobufSchema`).
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,24 @@ from google.protobuf import (
     type_pb2,
     wrappers_pb2,
 )
+from google.type import (
+    calendar_period_pb2,
+    color_pb2,
+    date_pb2,
+    datetime_pb2,
+    dayofweek_pb2,
+    decimal_pb2,
+    expr_pb2,
+    fraction_pb2,
+    interval_pb2,
+    latlng_pb2,
+    money_pb2,
+    month_pb2,
+    phone_number_pb2,
+    postal_address_pb2,
+    quaternion_pb2,
+    timeofday_pb2,
+)
 
 from penstock.registry.formats.protobuf.from_descriptor import file_of
 from penstock.registry.formats.protobuf.model import File
@@ -27,6 +48,9 @@ from penstock.registry.formats.protobuf.parser import parse
 _GOOGLE: Final = (
     *(descriptor_pb2, any_pb2, source_context_pb2, type_pb2, api_pb2, duration_pb2, empty_pb2),
     *(field_mask_pb2, struct_pb2, timestamp_pb2, wrappers_pb2),
+    *(calendar_period_pb2, color_pb2, date_pb2, datetime_pb2, dayofweek_pb2, decimal_pb2, expr_pb2),
+    *(fraction_pb2, interval_pb2, latlng_pb2, money_pb2, month_pb2, phone_number_pb2),
+    *(postal_address_pb2, quaternion_pb2, timeofday_pb2),
 )
 # Confluent's clients and converters put these into schemas; the numbers are theirs.
 _META: Final = """
@@ -57,29 +81,6 @@ package confluent.type;
 option java_package = "io.confluent.protobuf.type";
 message Variant { bytes metadata = 1; bytes value = 2; }
 """
-# Google's types, which Confluent's converters import for dates and times.
-_DATE: Final = """
-syntax = "proto3";
-package google.type;
-option cc_enable_arenas = true;
-option go_package = "google.golang.org/genproto/googleapis/type/date;date";
-option java_multiple_files = true;
-option java_outer_classname = "DateProto";
-option java_package = "com.google.type";
-option objc_class_prefix = "GTP";
-message Date { int32 year = 1; int32 month = 2; int32 day = 3; }
-"""
-_TIME_OF_DAY: Final = """
-syntax = "proto3";
-package google.type;
-option cc_enable_arenas = true;
-option go_package = "google.golang.org/genproto/googleapis/type/timeofday;timeofday";
-option java_multiple_files = true;
-option java_outer_classname = "TimeOfDayProto";
-option java_package = "com.google.type";
-option objc_class_prefix = "GTP";
-message TimeOfDay { int32 hours = 1; int32 minutes = 2; int32 seconds = 3; int32 nanos = 4; }
-"""
 
 
 @cache
@@ -94,6 +95,4 @@ def builtin_files() -> Mapping[str, File]:
         "confluent/meta.proto": parse(_META),
         "confluent/type/decimal.proto": parse(_DECIMAL),
         "confluent/type/variant.proto": parse(_VARIANT),
-        "google/type/date.proto": parse(_DATE),
-        "google/type/timeofday.proto": parse(_TIME_OF_DAY),
     }

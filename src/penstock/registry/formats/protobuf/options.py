@@ -44,12 +44,13 @@ def _full(option: Option, names: Names, scope: str) -> Option:
 
 
 def _part(option: Option) -> dict[str, Any]:
-    """Convert `part = value` to `{ part: value }`."""
+    """Convert `part = value` to `{ part: value }`, and `(part) = value` to `{ [part]: value }`."""
+    name = f"[{option.name[1:-1]}]" if option.name.startswith("(") else option.name
     if option.kind is Kind.OPTION:
-        return {option.name: _part(option.value)}
+        return {name: _part(option.value)}
     if option.kind in (Kind.BOOLEAN, Kind.ENUM, Kind.NUMBER):
-        return {option.name: Word(option.kind, option.value)}
-    return {option.name: option.value}
+        return {name: Word(option.kind, option.value)}
+    return {name: option.value}
 
 
 def _merged(

@@ -61,6 +61,7 @@ class _Printer:
     def file(self, file: File) -> _Lines:
         lines: _Lines = []
         syntax = file.syntax
+        self._begins_with_zero = syntax is not None and syntax != "proto2"
         if syntax is not None and syntax.startswith("edition:"):
             lines.append(f'edition = "{syntax.removeprefix("edition:")}";')
         elif syntax is not None and (self._names is None or syntax == "proto3"):
@@ -200,10 +201,14 @@ class _Printer:
         body = _Body()
         body.part(self._reserved_lines("reserved", enum.reserved))
         rest = self._option_lines(enum.options)
-        for each in self._sorted(enum.constants, lambda each: (each.number, utf16(each.name))):
+        for each in self._sorted(enum.constants, self._order_of_constant):
             rest += self._constant(each)
         body.part(rest, is_apart=not enum.reserved)
         return body.lines(f"enum {enum.name}")
+
+    def _order_of_constant(self, constant: Constant) -> tuple[bool, int, bytes]:
+        """By number; but unless the syntax is proto2, the constant 0 has to be the first."""
+        return self._begins_with_zero and constant.number != 0, constant.number, utf16(constant.name)
 
     def _constant(self, constant: Constant) -> _Lines:
         return self._with_options(f"{constant.name} = {constant.number}", constant.options)
@@ -333,8 +338,8 @@ class _Printer:
                 return str(int(text, 16))
             value = Decimal(text).normalize()
         except (InvalidOperation, ValueError):
-            return text  # -inf, nan
-        return format(value, "f") if abs(value.adjusted()) <= 1_000 else text
+            return text
+        return format(value, "f") if value.is_finite() and abs(value.adjusted()) <= 1_000 else text
 
     def _sorted(self, items: list[_T], key: Callable[[_T], Any]) -> Sequence[_T]:
         return items if self._names is None else sorted(items, key=key)
