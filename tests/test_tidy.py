@@ -28,7 +28,7 @@ FLOORS: dict[str, set[str]] = {
     "client": {"protocol"},
     "operations": {"protocol", "client"},
     "registry": {"protocol", "patterns", "client", "web"},
-    "web": set(),
+    "web": {"processes"},
     "topology": {"protocol"},
     "arrow": {"protocol", "client", "registry"},
     "views": {"protocol", "client", "arrow", "topology", "web"},

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from broker_wire import Wire
+from penstock.broker.setup.local_cluster import NodePlan, properties_of
 from penstock.processes.memory import bound_memory
 from penstock.protocol.messages import MetadataRequest, MetadataResponse
 from penstock.storage.directories import meta_properties
@@ -181,3 +182,20 @@ def test_fewer_nodes_than_there_are(tmp_path: Path) -> None:
     _, errors = process.communicate(timeout=30)
     assert process.returncode == 2
     assert "has 3 nodes" in errors.decode()
+
+
+def test_nodes_on_all_addresses_advertise_localhost(tmp_path: Path) -> None:
+    with started(tmp_path, "--brokers", "2", "--listen", "0.0.0.0:0") as (_, addresses):
+        ports = [int(each.rpartition(":")[2]) for each in addresses]
+        expected = {number: f"localhost:{port}" for number, port in enumerate(ports, 1)}
+        wait_until(lambda: brokers(f"127.0.0.1:{ports[0]}") == expected)
+
+
+def test_each_node_has_a_port_for_metrics(tmp_path: Path) -> None:
+    plans = [NodePlan(number, ("broker",), tmp_path / str(number), 9091 + number) for number in (1, 2, 3)]
+
+    def port_of(plan: NodePlan, port: str) -> str:
+        return properties_of(plan, plans, {"penstock.metrics.port": port})["penstock.metrics.port"]
+
+    assert [port_of(plan, "9464") for plan in plans] == ["9464", "9465", "9466"]
+    assert [port_of(plan, "0") for plan in plans] == ["0", "0", "0"]

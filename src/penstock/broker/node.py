@@ -382,7 +382,14 @@ class Broker:
                 MetricsServer,  # the import takes 0.1 s, so only on demand
             )
 
-            self._metrics = MetricsServer(self, self.config.get_str("penstock.metrics.host"), port)
+            host = self.config.get_str("penstock.metrics.host")
+            try:
+                self._metrics = MetricsServer(self, host, port)
+            except OSError as error:
+                raise CannotStart(
+                    f"cannot serve metrics at {host}:{port}: {error.strerror or error}; set "
+                    "penstock.metrics.port to another port, or to -1 for none"
+                ) from error
 
     async def _image_changed(self, delta: MetadataDelta) -> None:
         """Apply a change of the image; changes are applied one at a time, in their order."""

@@ -4,8 +4,8 @@ import asyncio
 import gc
 import importlib
 import os
-import signal
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 DEFAULT_DATA_DIR = "penstock-data"
 DEFAULT_LISTEN = "127.0.0.1:9092"
+_SETTING_OF = {"--listen": "listeners", "--advertised": "advertised.listeners"}
 EXIT_CONFIG = 2
 EXIT_FAILED = 1
 
@@ -38,6 +39,15 @@ def start(
             "--listen",
             metavar="HOST:PORT",
             help="The address for clients; port 0 selects a free port. Default: 127.0.0.1:9092.",
+        ),
+    ] = None,
+    advertised: Annotated[
+        str | None,
+        typer.Option(
+            "--advertised",
+            metavar="HOST:PORT",
+            help="The address that clients are told to connect to. Default: that of --listen, with localhost "
+            "in place of all addresses such as 0.0.0.0.",
         ),
     ] = None,
     config: Annotated[
@@ -78,7 +88,10 @@ def start(
         ),
     ] = "127.0.0.1:8081",
 ) -> None:
-    """Run a node. It prints "ready on HOST:PORT" when it accepts connections; SIGTERM stops it cleanly."""
+    """Run a node. It prints "ready on HOST:PORT" when it accepts connections.
+
+    SIGTERM, SIGINT and SIGHUP stop it cleanly.
+    """
     from penstock.metadata.configs import InvalidConfig
 
     try:
@@ -87,14 +100,18 @@ def start(
                 raise ValueError(
                     f"--brokers {brokers}: the nodes have the ids 1 to {brokers}, without --node-id"
                 )
+            if advertised is not None:
+                raise ValueError(f"--advertised {advertised}: expected one node, without --brokers")
             _run_several(
                 brokers, data_dir, listen, config, settings or [], registry_listen if registry else None
             )
         join_words.check_words(node_id, controller, join, {"--config": config})
         if node_id is None:
-            broker_config = read_config(data_dir, listen, config, settings or [])
+            broker_config = read_config(data_dir, listen, config, settings or [], advertised)
         else:
-            broker_config = _member_config(data_dir, listen, node_id, controller, join, settings or [])
+            broker_config = _member_config(
+                data_dir, listen, node_id, controller, join, settings or [], advertised
+            )
     except (InvalidConfig, ValueError) as error:
         _fail(str(error), EXIT_CONFIG)
     except join_words.CannotJoin as error:
@@ -108,18 +125,31 @@ def start(
 
 
 def read_config(
-    data_dir: Path | None, listen: str | None, file: Path | None, settings: list[str]
+    data_dir: Path | None,
+    listen: str | None,
+    file: Path | None,
+    settings: list[str],
+    advertised: str | None = None,
 ) -> "BrokerConfig":
     """The node's configuration: the file, or Kafka's defaults for one node, overridden by the command line.
 
     Raises InvalidConfig, and ValueError for a file that can't be read or parsed.
     """
+    from penstock.broker.setup.local_cluster import ANY_HOST
     from penstock.metadata.configs import BrokerConfig
 
     properties = _read_properties(file) if file is not None else {}
-    properties.update(_settings(settings))
+    given = _settings(settings)
+    _refuse_both(given, {"--listen": listen, "--advertised": advertised})
+    properties.update(given)
     if listen is not None:
         properties["listeners"] = _listeners(listen)
+        host, _, port = listen.rpartition(":")
+        if host in ANY_HOST and advertised is None:
+            properties.setdefault("advertised.listeners", f"PLAINTEXT://localhost:{port}")
+    if advertised is not None:
+        _check_address("--advertised", advertised)
+        properties["advertised.listeners"] = f"PLAINTEXT://{advertised}"
     if data_dir is not None:
         properties["log.dirs"] = str(data_dir)
     if file is not None:
@@ -136,6 +166,7 @@ def _member_config(
     controller: str | None,
     join: str | None,
     settings: list[str],
+    advertised: str | None,
 ) -> "BrokerConfig":
     """The configuration of one node among several; formats its directories.
 
@@ -145,12 +176,16 @@ def _member_config(
     from penstock.metadata.configs import BrokerConfig
     from penstock.storage.errors import LogDirectoryError
 
-    for option, address in (("--listen", listen), ("--controller", controller)):
+    given = _settings(settings)
+    _refuse_both(given, {"--listen": listen, "--advertised": advertised})
+    for option, address in (("--listen", listen), ("--advertised", advertised), ("--controller", controller)):
         if address is not None:
             _check_address(option, address)
     properties = join_words.cluster_properties(node_id, listen or DEFAULT_LISTEN, controller, join)
     properties["log.dirs"] = str(data_dir or DEFAULT_DATA_DIR)
-    properties.update(_settings(settings))
+    if advertised is not None:
+        properties["advertised.listeners"] = f"PLAINTEXT://{advertised}"
+    properties.update(given)
     config = BrokerConfig.from_properties(properties)
     try:
         join_words.prepare(config, join)
@@ -184,6 +219,14 @@ def _run_several(
     run_several(
         brokers, data_dir or Path(DEFAULT_DATA_DIR), host, int(port), _settings(settings), registry_at
     )
+
+
+def _refuse_both(given: Mapping[str, str], options: Mapping[str, str | None]) -> None:
+    """Refuse an option beside the setting that it stands for. Raises ValueError."""
+    for option, value in options.items():
+        name = _SETTING_OF[option]
+        if value is not None and name in given:
+            raise ValueError(f"{option} {value}: expected it without --set {name}={given[name]}")
 
 
 def _settings(settings: list[str]) -> dict[str, str]:
@@ -242,11 +285,12 @@ async def _run(config: "BrokerConfig", registry_at: tuple[str, int] | None) -> i
     from penstock.broker.node import Broker, CannotStart
     from penstock.broker.setup import log_format
     from penstock.metadata.configs import InvalidConfig
+    from penstock.processes.stop_signals import stop_signals
 
     log_format.configure("INFO")
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in stop_signals():
         loop.add_signal_handler(number, stopping.set)
     try:
         broker = Broker(config)

@@ -32,6 +32,7 @@ from penstock.broker.setup.local_cluster import (
 from penstock.cli.registry_process import CannotServe, RegistryProcess
 from penstock.metadata.configs import BrokerConfig
 from penstock.processes.node import ClusterError, Node
+from penstock.processes.stop_signals import stop_signals
 from penstock.storage.directories import meta_properties
 from penstock.storage.directories.meta_properties import random_id
 
@@ -101,7 +102,7 @@ class _Running:
     def __init__(self) -> None:
         self.processes: dict[int, Node | RegistryProcess] = {}
         self.is_ending = False
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in stop_signals():
             signal.signal(number, self._end)
 
     def _end(self, _number: int, _frame: object) -> None:

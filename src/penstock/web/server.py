@@ -18,6 +18,8 @@ from typing import Final
 import uvicorn
 from starlette.applications import Starlette
 
+from penstock.processes.stop_signals import stop_signals
+
 _BACKLOG: Final = 2048
 _KEEP_ALIVE_S: Final = 75
 _LAST_ANSWERS_S: Final = 2
@@ -67,7 +69,7 @@ class WebServer(uvicorn.Server):
             self.config.ssl = tls
 
     def serve_here(self) -> None:
-        """Serve until SIGINT, SIGTERM or `stop`."""
+        """Serve until one of `stop_signals` arrives, or until `stop`."""
         self.run([self._listening])
 
     def serve_in_thread(self) -> None:
@@ -94,7 +96,7 @@ class WebServer(uvicorn.Server):
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        before = {kind: signal.signal(kind, self.handle_exit) for kind in (signal.SIGINT, signal.SIGTERM)}
+        before = {kind: signal.signal(kind, self.handle_exit) for kind in stop_signals()}
         try:
             yield
         finally:

@@ -13,6 +13,10 @@ from pathlib import Path
 from typing import Final
 
 HOST: Final = "127.0.0.1"
+LOCALHOST: Final = "localhost"
+ANY_HOST: Final = ("", "0.0.0.0", "[::]")
+"""Hosts of listeners that stand for all addresses of the machine. No client can connect to them."""
+METRICS_PORT: Final = "penstock.metrics.port"
 CONTROLLER: Final = "CONTROLLER"
 PLAINTEXT: Final = "PLAINTEXT"
 
@@ -40,15 +44,25 @@ class NodePlan:
 def properties_of(
     plan: NodePlan, plans: Sequence[NodePlan], config: Mapping[str, str], host: str = HOST
 ) -> dict[str, str]:
-    """Return the server.properties of one node of the cluster; ``config`` overrides them."""
+    """Return the server.properties of one node of the cluster; ``config`` overrides them.
+
+    If ``host`` stands for all addresses, clients and nodes connect to localhost. If the configuration has a
+    port for metrics, it is that of the first node, and the others have the next ones.
+    """
+    reached = LOCALHOST if host in ANY_HOST else host
     brokers = sum("broker" in other.roles for other in plans)
     copies = str(min(3, brokers))
     ports = {PLAINTEXT: plan.broker_port, CONTROLLER: plan.controller_port}
-    controllers = [f"{host}:{other.controller_port}" for other in plans if other.is_controller]
+    controllers = [f"{reached}:{other.controller_port}" for other in plans if other.is_controller]
+    own = dict(config)
+    if int(config.get(METRICS_PORT, -1)) > 0:
+        own[METRICS_PORT] = str(int(config[METRICS_PORT]) + plans.index(plan))
+    if reached != host:
+        own.setdefault("advertised.listeners", _addresses(ports, reached))
     return {
         "process.roles": ",".join(plan.roles),
         "node.id": str(plan.node_id),
-        "listeners": ",".join(f"{name}://{host}:{port}" for name, port in ports.items() if port),
+        "listeners": _addresses(ports, host),
         "controller.listener.names": CONTROLLER,
         "listener.security.protocol.map": f"{CONTROLLER}:PLAINTEXT,{PLAINTEXT}:PLAINTEXT",
         "inter.broker.listener.name": PLAINTEXT,
@@ -58,8 +72,12 @@ def properties_of(
         "offsets.topic.replication.factor": copies,
         "transaction.state.log.replication.factor": copies,
         "transaction.state.log.min.isr": str(min(2, brokers)),
-        **config,
+        **own,
     }
+
+
+def _addresses(ports: Mapping[str, int], host: str) -> str:
+    return ",".join(f"{name}://{host}:{port}" for name, port in ports.items() if port)
 
 
 def format_all(
@@ -68,8 +86,11 @@ def format_all(
     """Format the directories of new nodes, with all controllers as the first voters."""
     from penstock.storage.directories.meta_properties import random_id
 
+    reached = LOCALHOST if host in ANY_HOST else host
     voters = ",".join(
-        f"{plan.node_id}@{host}:{plan.controller_port}:{random_id()}" for plan in plans if plan.is_controller
+        f"{plan.node_id}@{reached}:{plan.controller_port}:{random_id()}"
+        for plan in plans
+        if plan.is_controller
     )
     for plan in plans:
         _format(properties_of(plan, plans, config, host), cluster_id, voters)

@@ -88,7 +88,12 @@ def check_advertised(key: str, advertised: Sequence[Listener]) -> None:
     """Check that clients can connect to every advertised address. Raises InvalidConfig."""
     for listener in advertised:
         if listener.host in ANY_ADDRESS[1:]:
-            raise invalid(key, str(listener), "an advertised listener cannot be the nonroutable meta-address")
+            raise invalid(
+                key,
+                str(listener),
+                "an advertised listener cannot be the nonroutable meta-address; set advertised.listeners "
+                "(penstock start --advertised HOST:PORT) to an address that clients can connect to",
+            )
 
 
 def parse_voters(items: Sequence[str]) -> list[Voter]:

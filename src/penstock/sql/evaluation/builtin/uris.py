@@ -55,7 +55,7 @@ class Uri:
 
 
 def parse_uri(text: str) -> Uri:
-    """Raises ValueError if `java.net.URI` refuses the text."""
+    """Parse a URI. Raises ValueError if `java.net.URI` refuses the text."""
     scheme, rest = _split_scheme(text)
     if scheme is not None and not rest.startswith("/"):
         opaque, has_fragment, fragment = rest.partition("#")

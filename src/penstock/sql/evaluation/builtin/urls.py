@@ -33,7 +33,7 @@ def _encode(text: str) -> str:
 
 
 def _decode(text: str) -> str:
-    """Raises ValueError for a percent sign that no two hexadecimal digits follow."""
+    """Decode a parameter. Raises ValueError for a percent sign without two hexadecimal digits."""
     plain, *rest = _ESCAPES.split(text)
     pieces = [_decode_plain(plain, text)]
     for escapes, plain in zip(rest[::2], rest[1::2], strict=True):

@@ -1,0 +1,132 @@
+"""`penstock start` as users start it: signals, addresses, and ports in use."""
+
+from __future__ import annotations
+
+import re
+import select
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from broker_wire import Wire
+from penstock.processes.memory import bound_memory
+from penstock.protocol.messages import MetadataRequest, MetadataResponse
+
+
+def start(
+    data_dir: Path, *arguments: str, hangups: signal.Handlers = signal.SIG_DFL
+) -> subprocess.Popen[str]:
+    """Start a node; ``hangups`` is what its parent does with SIGHUP."""
+    command = [sys.executable, "-m", "penstock", "start", "--data-dir", str(data_dir), *arguments]
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, hangups),
+    )
+    bound_memory(process.pid)
+    return process
+
+
+@contextmanager
+def started(data_dir: Path, *arguments: str, hangups: signal.Handlers = signal.SIG_DFL) -> Iterator[Node]:
+    """A node that is ready."""
+    process = start(data_dir, *arguments, hangups=hangups)
+    try:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert select.select([process.stdout], [], [], 60)[0], "nothing within a minute"
+        found = re.fullmatch(r"ready on (\S+):(\d+)\n", process.stdout.readline())
+        assert found is not None, process.stderr.read()
+        yield Node(process, int(found[2]))
+    finally:
+        process.kill()
+        process.communicate()
+
+
+class Node:
+    """A node's process, and its port."""
+
+    def __init__(self, process: subprocess.Popen[str], port: int) -> None:
+        self.process = process
+        self.port = port
+
+    def advertised(self) -> str:
+        with Wire(f"127.0.0.1:{self.port}") as wire:
+            [broker] = wire.ask(MetadataRequest(topics=[]), MetadataResponse).brokers
+        return f"{broker.host}:{broker.port}"
+
+
+def refusal(data_dir: Path, *arguments: str) -> tuple[int, str]:
+    """The exit code and the message of a node that does not start."""
+    process = start(data_dir, *arguments)
+    _, message = process.communicate(timeout=60)
+    return process.returncode, message
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM, signal.SIGINT])
+def test_signals_stop_a_node_cleanly(tmp_path: Path, number: signal.Signals) -> None:
+    with started(tmp_path, "--listen", "127.0.0.1:0") as node:
+        node.process.send_signal(number)
+        assert node.process.wait(60) == 0
+
+
+def test_a_node_under_nohup_survives_its_terminal(tmp_path: Path) -> None:
+    with started(tmp_path, "--listen", "127.0.0.1:0", hangups=signal.SIG_IGN) as node:
+        node.process.send_signal(signal.SIGHUP)
+        assert node.advertised() == f"127.0.0.1:{node.port}"
+        assert node.process.poll() is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["--listen", "0.0.0.0:0"], "localhost:PORT"),
+        (["--listen", "0.0.0.0:0", "--advertised", "kafka.example:9092"], "kafka.example:9092"),
+        (
+            ["--listen", "0.0.0.0:0", "--set", "advertised.listeners=PLAINTEXT://here.example:1"],
+            "here.example:1",
+        ),
+        (["--listen", "127.0.0.1:0", "--advertised", "localhost:19092"], "localhost:19092"),
+    ],
+)
+def test_what_is_advertised(tmp_path: Path, arguments: list[str], expected: str) -> None:
+    with started(tmp_path, *arguments) as node:
+        assert node.advertised() == expected.replace("PORT", str(node.port))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["--listen", "127.0.0.1:0", "--set", "listeners=PLAINTEXT://127.0.0.1:0"],
+            "--listen 127.0.0.1:0: expected it without --set listeners=PLAINTEXT://127.0.0.1:0",
+        ),
+        (
+            ["--advertised", "here:1", "--set", "advertised.listeners=PLAINTEXT://there:1"],
+            "--advertised here:1: expected it without --set advertised.listeners=PLAINTEXT://there:1",
+        ),
+        (["--advertised", "here"], "--advertised here: expected HOST:PORT"),
+        (["--brokers", "2", "--advertised", "here:1"], "--advertised here:1: expected one node"),
+        (["--set", "listeners=PLAINTEXT://0.0.0.0:0"], "(penstock start --advertised HOST:PORT)"),
+    ],
+)
+def test_addresses_that_are_refused(tmp_path: Path, arguments: list[str], message: str) -> None:
+    code, printed = refusal(tmp_path, *arguments)
+    assert (code, message in printed) == (2, True), printed
+
+
+def test_a_port_for_metrics_that_is_in_use_is_named(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        code, printed = refusal(tmp_path, "--listen", "127.0.0.1:0", "--set", f"penstock.metrics.port={port}")
+    assert code == 1
+    assert f"cannot serve metrics at 127.0.0.1:{port}: Address already in use" in printed
+    assert "penstock.metrics.port" in printed
