@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from penstock.client.connections.metadata import TopicPartition
@@ -127,7 +129,9 @@ def test_a_large_transaction_leaves_room_for_those_who_ask_and_comes_at_once(
 ) -> None:
     """There are no pauses while a log is read for the first time: queries are not possible then."""
     pauses: list[bool] = []
-    monkeypatch.setattr("penstock.views.replica.time.sleep", lambda _: pauses.append(replica.lock.locked()))
+    # Replace the module's own name only: other threads of the process sleep too.
+    sleep = SimpleNamespace(sleep=lambda _: pauses.append(replica.lock.locked()))
+    monkeypatch.setattr("penstock.views.replica.time", sleep)
     replica = Replica(COUNTS, TP)
     replica.restart(0)
     first = {f"k{n}": n for n in range(3_000)}

@@ -118,6 +118,7 @@ def carry_out(
     if not plan:
         _report(plan, {}, done=json_output, json_output=json_output)
         return
+    moving = Moving.of_plan(cluster, current, plan)
     begin(cluster, current, plan, bytes_per_s)
     if not wait:
         print_note(
@@ -125,7 +126,7 @@ def carry_out(
         )
         _report(plan, {}, done=False, json_output=json_output)
         return
-    see_through(cluster, Moving.of_plan(cluster, current, plan), plan, json_output=json_output)
+    see_through(cluster, moving, plan, json_output=json_output)
 
 
 def see_through(cluster: Cluster, moving: Moving, plan: Assignment, *, json_output: bool) -> None:

@@ -65,12 +65,18 @@ class Moving:
 
     @classmethod
     def of_plan(cls, cluster: Cluster, current: Assignment, planned: Assignment) -> Moving:
-        """Track a plan that has begun; *current* is the assignment before it."""
+        """Track a plan that is about to begin; *current* is the assignment before it.
+
+        The sizes are read now, because the leader of a partition may have changed once it has moved. Raises
+        ServerError.
+        """
         adding = {
             tp: tuple(broker for broker in replicas if broker not in current[tp])
             for tp, replicas in planned.items()
         }
-        return cls(cluster, adding)
+        made = cls(cluster, adding)
+        made._sizes = partition_bytes(cluster, [tp for tp, brokers in adding.items() if brokers])
+        return made
 
     @classmethod
     def under_way(cls, cluster: Cluster, also: Collection[str] = ()) -> Moving:
