@@ -113,6 +113,17 @@ def test_patience_of_the_driver_and_of_tasks():
     assert parse_batch(SUBSCRIBED).task_client == parse_batch(SUBSCRIBED).client
 
 
+def test_offsets_are_fetched_at_least_once():
+    assert parse_batch(SUBSCRIBED | {"fetchOffset.numRetries": "0"}).offset_retries.attempts == 1
+
+
+def test_spark_repeats_the_options_of_a_table_under_a_prefix():
+    repeated = {f"option.{name}": value for name, value in SUBSCRIBED.items()}
+    assert parse_batch(SUBSCRIBED | repeated) == parse_batch(repeated) == parse_batch(SUBSCRIBED)
+    with pytest.raises(ConfigError, match="unknown option 'subscrib'"):
+        parse_batch(SUBSCRIBED | {"option.subscrib": "a"})
+
+
 def test_timestamps_go_before_offsets_and_one_for_all_before_those_by_partition():
     """The precedence is the one of Spark's own source."""
     everything = SUBSCRIBED | {

@@ -77,6 +77,28 @@ def test_a_batch_read_equals_what_was_produced(spark, options, make_topic, produ
     assert [(header.key, header.value) for header in rows[501].headers] == [("h", b"x"), ("h", None)]
 
 
+def test_a_view_of_sql_reads_a_topic(spark, servers, make_topic, produce):
+    topic = make_topic(1)
+    produce(topic, [b"v"])
+    given = f"'kafka.bootstrap.servers' '{servers}', subscribe '{topic}'"
+    spark.sql(f"CREATE TEMPORARY VIEW a_topic USING penstock OPTIONS ({given})")
+    try:
+        [row] = spark.sql("SELECT CAST(value AS STRING) AS value FROM a_topic").collect()
+    finally:
+        spark.sql("DROP VIEW a_topic")
+    assert row["value"] == "v"
+
+
+def test_a_table_of_sql_says_that_spark_lost_its_options(spark, servers, make_topic):
+    given = f"'kafka.bootstrap.servers' '{servers}', subscribe '{make_topic(1)}'"
+    spark.sql(f"CREATE TABLE lost USING penstock OPTIONS ({given})")
+    try:
+        with pytest.raises(AnalysisException, match="Use CREATE TEMPORARY VIEW"):
+            spark.sql("SELECT * FROM lost").collect()
+    finally:
+        spark.sql("DROP TABLE lost")
+
+
 def test_mistakes_are_told_before_the_query_runs(spark, servers):
     reader = spark.read.format("penstock").option("bootstrap.servers", servers)
     with pytest.raises(AnalysisException, match="unknown option 'subscribes'; did you mean 'subscribe'"):

@@ -71,7 +71,13 @@ def __dir__() -> list[str]:
 
 
 def register(spark: SparkSession) -> None:
-    """Register ``format("penstock")`` with a session. Registering twice does no harm."""
+    """Register ``format("penstock")`` with a session. Registering twice does no harm.
+
+    Raises ImportError for another version of Spark than 4.3.
+    """
+    from penstock.spark.launching.versions import require_spark
+
+    require_spark()
     from penstock.spark.datasource import PenstockDataSource
 
     spark.dataSource.register(PenstockDataSource)

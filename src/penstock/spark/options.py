@@ -15,6 +15,9 @@ from penstock.client.settings import ConfigError, property_names
 T = TypeVar("T")
 
 _KAFKA: Final = "kafka."
+_TABLE: Final = "option."
+_OF_TABLES: Final = ("comment", "external", "is_managed_location", "location", "owner", "provider")
+"""Properties of every table, in lower case, which Spark passes beside the options."""
 # Properties that tune what this connector does in its own way: accepted, without effect.
 _WITHOUT_EFFECT: Final = frozenset(
     (
@@ -98,7 +101,13 @@ class Options:
     """The options that Spark passes: each `take` removes one, and `finish` rejects the rest."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
+        if not options:
+            raise ConfigError(
+                "found no options: Spark keeps none for a table of CREATE TABLE … USING penstock. Use CREATE "
+                "TEMPORARY VIEW … USING penstock OPTIONS (…), or spark.read"
+            )
         given = {name.lower(): value for name, value in options.items()}
+        self._take_table(given)
         self._kafka = {
             name.removeprefix(_KAFKA): given.pop(name) for name in list(given) if name.startswith(_KAFKA)
         }
@@ -111,6 +120,16 @@ class Options:
                     raise ConfigError(f"options '{dotted}' and '{camel}' differ, but are the same option")
         self._given = given
         self._names: list[str] = []
+
+    @staticmethod
+    def _take_table(given: dict[str, str]) -> None:
+        """Drop what Spark adds to the options of CREATE TABLE … USING; it also repeats them with a prefix."""
+        repeated = [name for name in given if name.startswith(_TABLE)]
+        for name in repeated:
+            given.setdefault(name.removeprefix(_TABLE), given.pop(name))
+        if repeated:
+            for name in _OF_TABLES:
+                given.pop(name, None)
 
     def take(self, name: str, parse: Callable[[str], T], default: T) -> T:
         """Return the value of an option, named as in the documentation. Raises ConfigError."""

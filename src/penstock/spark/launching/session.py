@@ -23,6 +23,7 @@ from penstock.spark.launching.class_data import class_data_options
 from penstock.spark.launching.java import find_java, launch_home
 from penstock.spark.launching.profiles import PROFILES, ProfileName
 from penstock.spark.launching.shipping import DIRECTORY, make_library
+from penstock.spark.launching.versions import require_spark
 from penstock.spark.launching.worker_python import worker_python
 
 if TYPE_CHECKING:
@@ -90,8 +91,9 @@ def build_session(
     A session that is already active is returned with those settings that can still change. The settings of
     its JVM stay as they are, which also holds for a process that spark-submit has started.
 
-    Raises `JavaNotFound` if no Java fits, and `CannotShip`.
+    Raises `JavaNotFound` if no Java fits, `CannotShip`, and ImportError for other versions of Spark than 4.3.
     """
+    require_spark()
     import pyspark
     from pyspark.sql import SparkSession
 

@@ -124,7 +124,7 @@ def _parse(options: Options, streaming: bool | None, planned: StructType | None 
     max_bytes = options.take("maxBytesPerPartition", whole_number(1, _MAX_INT64), 0)
     recommit_ms = options.take("groupRecommitInterval", duration_ms, 10 * 60_000)
     retries = OffsetRetries(
-        options.take("fetchOffset.numRetries", whole_number(1), 3),
+        max(1, options.take("fetchOffset.numRetries", whole_number(0), 3)),
         options.take("fetchOffset.retryIntervalMs", whole_number(0), 1000),
     )
     poll_timeout_ms = options.take("kafkaConsumer.pollTimeoutMs", whole_number(1), 0)
