@@ -11,6 +11,7 @@ from penstock.sql.formats import numbers
 from penstock.sql.formats.errors import FormatError, mismatch, shown
 from penstock.sql.language import types
 from penstock.sql.language.types import SqlType
+from penstock.sql.language.utf8 import utf8
 
 NAMED_DELIMITERS: Final = {"TAB": "\t", "SPACE": " "}
 _LINE_ENDS: Final = "\r\n"
@@ -110,10 +111,7 @@ def row_writer(fields: Sequence[tuple[str, SqlType]], mark: str) -> Callable[[Se
                 parts.append("" if value is None else _quoted(write(value), mark, not parts))
             except (TypeError, ValueError):
                 raise mismatch(value, type_).within(name) from None
-        try:
-            return mark.join(parts).encode()
-        except UnicodeEncodeError:
-            raise FormatError("found half a surrogate pair in a text, expected Unicode") from None
+        return utf8(mark.join(parts))
 
     return serialize
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 from penstock.sql.formats.errors import FormatError, mismatch
 from penstock.sql.language import types
 from penstock.sql.language.types import SqlType
+from penstock.sql.language.utf8 import utf8
 from penstock.topology.errors import SerdeError
 from penstock.topology.serdes import Serde, double, integer, long, raw
 
@@ -15,7 +16,7 @@ from penstock.topology.serdes import Serde, double, integer, long, raw
 def _text(value: Any) -> bytes:
     if not isinstance(value, str):
         raise mismatch(value, types.STRING)
-    return value.encode()
+    return utf8(value)
 
 
 _SERDES: Final[dict[SqlType, Serde[Any]]] = {

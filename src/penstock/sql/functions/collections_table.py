@@ -29,7 +29,7 @@ ARRAY_SORT: The elements sorted, ascending or DESC, with nulls last
   ARRAY<O>, STRING → ARRAY<O>
 ARRAY_UNION: The distinct elements of both arrays
   ARRAY<T>, ARRAY<T> → ARRAY<T>
-AS_MAP: A map from an array of keys and an array of values
+AS_MAP: A map from an array of keys and an array of values, null where that is shorter
   ARRAY<STRING>, ARRAY<T> → MAP<STRING, T>
 ENTRIES: The entries of a map as structs of K and V, sorted by key if the second argument is true
   MAP<STRING, INTEGER>, BOOLEAN → ARRAY<STRUCT<K STRING, V INTEGER>>
@@ -54,7 +54,7 @@ MAP_VALUES: The values of a map
 REDUCE: An initial value combined with each element, or entry, in turn
   ARRAY<T>, S, (S, T) => S → S
   MAP<K, V>, S, (S, K, V) => S → S
-SLICE: The elements between two positions, both included and counted from 1
+SLICE: The elements between two positions, both included and counted from 1; null if one is outside
   ARRAY<T>, INTEGER, INTEGER → ARRAY<T>
 TRANSFORM: The results of a lambda for each element; of a map, one lambda for the keys and one for the values
   ARRAY<T>, T => R → ARRAY<R>

@@ -20,7 +20,7 @@ FIELD: The position of the first argument among the others, from 1, or 0 if it i
   STRING, STRING... → INTEGER
 FROM_BYTES: Bytes as a string, in hex, utf8, ascii or base64
   BYTES, STRING → STRING
-INITCAP: The string with the first letter of each word in upper case and the rest in lower case
+INITCAP: The string from its first word on, with each word's first letter in upper case, the rest in lower
   STRING → STRING
 INSTR: The position of a string in another, from 1, or 0; optionally the n-th one after a start position
   STRING, STRING → INTEGER
@@ -28,7 +28,7 @@ INSTR: The position of a string in another, from 1, or 0; optionally the n-th on
   STRING, STRING, INTEGER, INTEGER → INTEGER
 LCASE: The string in lower case
   STRING → STRING
-LEN: The number of characters, or of bytes
+LEN: The number of UTF-16 code units, or of bytes
   STRING → INTEGER
   BYTES → INTEGER
 LPAD: The value padded on the left, or cut, to a length

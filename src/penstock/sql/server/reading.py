@@ -8,6 +8,7 @@ from typing import Final
 
 from penstock.sql.engine.ground.errors import EngineError, ErrorCode
 from penstock.sql.engine.reading.results import QueryResult, QueuedRows
+from penstock.sql.language.utf8 import utf8
 from penstock.sql.server.row_formats import RowFormat
 
 log = logging.getLogger(__name__)
@@ -82,7 +83,7 @@ class RowReading:
                 self._has_ended = True
                 found.append(self._form.end())
         pieces = found if self._form.is_sent_by_rows else ["".join(found)]
-        made = [piece.encode() for piece in pieces if piece]
+        made = [utf8(piece) for piece in pieces if piece]
         return None if self._has_ended and not made else made
 
     def _take(self, found: list[str], wait_s: float) -> None:

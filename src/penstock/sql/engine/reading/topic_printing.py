@@ -14,7 +14,7 @@ from penstock.registry.client.registry import shared_registry
 from penstock.sql.engine.reading.feeds import Chunk
 from penstock.sql.engine.reading.results import QueryClosed, QueuedRows
 from penstock.sql.formats import FormatError, Side, registered_columns, value_serde
-from penstock.sql.formats.json.writing import single_writer
+from penstock.sql.formats.json.writing import value_writer
 from penstock.sql.formats.registry.registered import PREFIX_BYTES
 from penstock.sql.formats.registry_schemas import REGISTRY_FORMATS
 from penstock.sql.language import statements as s
@@ -113,11 +113,13 @@ class Guess:
         if not columns:
             return None
         serde = value_serde(columns, format_, settings)
-        writers = [single_writer(each.name, each.type) for each in columns]
+        writers = [value_writer(each.type) for each in columns]
 
         def show(data: bytes) -> str:
             row = serde.deserialize(data)
-            texts = [(write((value,)) or b"null").decode() for write, value in zip(writers, row, strict=True)]
+            texts = [
+                "null" if value is None else write(value) for write, value in zip(writers, row, strict=True)
+            ]
             if len(columns) == 1 and format_ != "PROTOBUF":
                 return texts[0]
             fields = (f'"{each.name}":{text}' for each, text in zip(columns, texts, strict=True))

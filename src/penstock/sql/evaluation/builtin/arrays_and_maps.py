@@ -2,21 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from itertools import zip_longest
 from typing import Any, Final
 
-from penstock.sql.evaluation.builtin.nulls import strict
+from penstock.sql.evaluation.builtin.nulls import primitive, strict
+from penstock.sql.evaluation.code import NullValue
+from penstock.sql.evaluation.equality import equality_key, same
+from penstock.sql.evaluation.numbers import INTEGER_BOUND
 from penstock.sql.evaluation.order import largest, of_text, order_of, smallest
-from penstock.sql.evaluation.texts import formatter
-from penstock.sql.language.types import Array, SqlType
+from penstock.sql.evaluation.texts import format_boolean, format_double
+from penstock.sql.language import types
+from penstock.sql.language.types import Array, Decimal, SqlType
+
+_Key = Callable[[Any], Hashable]
 
 
-def _once(values: Iterable[Any]) -> list[Any]:
-    made: list[Any] = []
-    for value in values:
-        if value not in made:
-            made.append(value)
-    return made
+def _of_sets(function: Callable[..., Any]) -> Callable[[Sequence[Any], SqlType], Callable[..., Any]]:
+    """Pass a function of arrays the key by which their elements are equal, and then the arrays."""
+
+    def choose(given: Sequence[Any], result: SqlType) -> Callable[..., Any]:
+        key = equality_key(_element(given))
+        return strict(lambda *arrays: function(key, *arrays))
+
+    return choose
+
+
+def _distinct(key: _Key, *arrays: list[Any]) -> list[Any]:
+    made: dict[Hashable, Any] = {}
+    for values in arrays:
+        for value in values:
+            made.setdefault(key(value), value)
+    return list(made.values())
+
+
+def _except(key: _Key, one: list[Any], other: list[Any]) -> list[Any]:
+    unwanted = set(map(key, other))
+    return [value for value in _distinct(key, one) if key(value) not in unwanted]
+
+
+def _intersection(key: _Key, one: list[Any], other: list[Any]) -> list[Any]:
+    wanted = set(map(key, other))
+    return [value for value in _distinct(key, one) if key(value) in wanted]
 
 
 def _concat(one: list[Any] | None, other: list[Any] | None) -> list[Any] | None:
@@ -25,8 +52,15 @@ def _concat(one: list[Any] | None, other: list[Any] | None) -> list[Any] | None:
     return one + other
 
 
-def _contains(values: list[Any] | None, wanted: Any) -> bool:
-    return values is not None and wanted in values
+def _contains(given: Sequence[Any], result: SqlType) -> Callable[..., Any]:
+    key = equality_key(_element(given))
+    if key is same:
+        return lambda values, wanted: values is not None and wanted in values
+
+    def contains(values: list[Any] | None, wanted: Any) -> bool:
+        return values is not None and key(wanted) in map(key, values)
+
+    return contains
 
 
 def _extreme(choose: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:
@@ -37,8 +71,14 @@ def _extreme(choose: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:
     return strict(chosen)
 
 
-def _remove(values: list[Any] | None, unwanted: Any) -> list[Any] | None:
-    return None if values is None else [value for value in values if value != unwanted]
+def _remove(given: Sequence[Any], result: SqlType) -> Callable[..., Any]:
+    key = equality_key(_element(given))
+
+    def others(values: list[Any] | None, unwanted: Any) -> list[Any] | None:
+        removed = key(unwanted)
+        return None if values is None else [value for value in values if key(value) != removed]
+
+    return others
 
 
 _DIRECTIONS: Final = {"ASC": False, "ASCENDING": False, "DESC": True, "DESCENDING": True}
@@ -63,12 +103,16 @@ def _element(given: Sequence[Any]) -> SqlType | None:
 
 
 def _as_map(keys: list[str], values: list[Any]) -> dict[str, Any]:
-    return dict(zip(keys, values, strict=False))
+    """AS_MAP. A key without a value gets null; a value without a key is ignored."""
+    return dict(zip_longest(keys, values[: len(keys)]))
 
 
+@primitive(1)
 def _entries(values: dict[str, Any] | None, is_sorted: bool | None) -> list[dict[str, Any]] | None:
     if values is None:
         return None
+    if is_sorted and None in values:
+        raise NullValue("found NULL among the keys, expected keys that can be sorted")
     keys = sorted(values, key=of_text) if is_sorted else list(values)
     return [{"K": key, "V": values[key]} for key in keys]
 
@@ -77,8 +121,21 @@ def _filter(values: Any, holds: Callable[..., Any]) -> Any:
     if values is None:
         return None
     if isinstance(values, dict):
-        return {key: value for key, value in values.items() if holds(key, value)}
-    return [value for value in values if holds(value)]
+        return {key: _entry_value(value) for key, value in values.items() if _decided(holds(key, value))}
+    return [value for value in values if _decided(holds(value))]
+
+
+def _decided(answer: bool | None) -> bool:
+    if answer is None:
+        raise NullValue("found NULL from the lambda, expected true or false")
+    return answer
+
+
+def _entry_value(value: Any) -> Any:
+    """Check a value of a new map. ksqlDB's FILTER and TRANSFORM fail at a null value."""
+    if value is None:
+        raise NullValue("found NULL as a value of the new map, expected a value")
+    return value
 
 
 def _transform(values: Any, *makers: Callable[..., Any]) -> Any:
@@ -89,9 +146,10 @@ def _transform(values: Any, *makers: Callable[..., Any]) -> Any:
         made: dict[Any, Any] = {}
         for key, value in values.items():
             new = key_of(key, value)
+            new_value = _entry_value(value_of(key, value))
             if new in made:
                 raise ValueError(f"found the key {new!r} twice, expected different keys")
-            made[new] = value_of(key, value)
+            made[new] = new_value
         return made
     return [makers[0](value) for value in values]
 
@@ -110,6 +168,7 @@ def _reduce(values: Any, state: Any, combine: Callable[..., Any]) -> Any:
     return state
 
 
+@primitive(0, 1, 2)
 def _series(first: int, last: int, step: int | None = None) -> list[int]:
     by = (1 if last >= first else -1) if step is None else step
     if by == 0:
@@ -118,6 +177,9 @@ def _series(first: int, last: int, step: int | None = None) -> list[int]:
         raise ValueError(
             f"found a step of {by} from {first} to {last}, expected a step towards the last number"
         )
+    size = (last - first) // by + 1
+    if size >= INTEGER_BOUND:
+        raise ValueError(f"found a series of {size} numbers, expected fewer than {INTEGER_BOUND}")
     return list(range(first, last + (1 if by > 0 else -1), by))
 
 
@@ -132,36 +194,46 @@ def _slice(values: list[Any] | None, first: int | None, last: int | None) -> lis
         return None
     start = 0 if first is None else first - 1
     end = len(values) if last is None else last
-    if start < 0 or end > len(values) or start > end:
-        raise ValueError(f"found {first} to {last} of an array of {len(values)}, expected positions in it")
+    if start < 0 or end > len(values):
+        return None
+    if start > end:
+        raise ValueError(f"found the positions {start + 1} and {end}, expected the first before the last")
     return values[start:end]
+
+
+_JOINED: Final[dict[SqlType, Callable[[Any], str]]] = {
+    types.BOOLEAN: format_boolean,
+    types.INTEGER: str,
+    types.BIGINT: str,
+    types.DOUBLE: format_double,
+    types.STRING: str,
+}
 
 
 def _join(given: Sequence[Any], result: SqlType) -> Callable[..., Any]:
     element = _element(given)
-    shown = str if element is None else formatter(element)
+    shown = str if element is None or isinstance(element, Decimal) else _JOINED.get(element)
+
+    def text_of(value: Any) -> str:
+        if value is None:
+            return "null"
+        if shown is None:
+            raise ValueError(f"found an element of type {element}, expected a string, number or boolean")
+        return shown(value)
 
     def joined(values: list[Any] | None, delimiter: str | None = ",") -> str | None:
-        if values is None:
-            return None
-        return (delimiter or "").join(["null" if value is None else shown(value) for value in values])
+        return None if values is None else (delimiter or "").join(map(text_of, values))
 
     return joined
 
 
 FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "ARRAY_CONCAT": _concat,
-    "ARRAY_CONTAINS": _contains,
-    "ARRAY_DISTINCT": strict(_once),
-    "ARRAY_EXCEPT": strict(lambda one, other: _once([value for value in one if value not in other])),
-    "ARRAY_INTERSECT": strict(lambda one, other: _once([value for value in one if value in other])),
     "ARRAY_LENGTH": strict(len),
-    "ARRAY_REMOVE": _remove,
-    "ARRAY_UNION": strict(lambda one, other: _once([*one, *other])),
     "AS_MAP": strict(_as_map),
     "ENTRIES": _entries,
     "FILTER": _filter,
-    "GENERATE_SERIES": strict(_series),
+    "GENERATE_SERIES": _series,
     "MAP_KEYS": strict(list),
     "MAP_UNION": _map_union,
     "MAP_VALUES": strict(lambda values: list(values.values())),
@@ -170,8 +242,14 @@ FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "TRANSFORM": _transform,
 }
 BY_TYPE: Final[dict[str, Callable[[Sequence[Any], SqlType], Callable[..., Any]]]] = {
+    "ARRAY_CONTAINS": _contains,
+    "ARRAY_DISTINCT": _of_sets(_distinct),
+    "ARRAY_EXCEPT": _of_sets(_except),
+    "ARRAY_INTERSECT": _of_sets(_intersection),
     "ARRAY_JOIN": _join,
     "ARRAY_MAX": lambda given, result: _extreme(largest(result)),
     "ARRAY_MIN": lambda given, result: _extreme(smallest(result)),
+    "ARRAY_REMOVE": _remove,
     "ARRAY_SORT": _sort,
+    "ARRAY_UNION": _of_sets(_distinct),
 }

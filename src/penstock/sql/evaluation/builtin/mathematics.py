@@ -9,15 +9,29 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal as Number
 from typing import Any, Final
 
-from penstock.sql.evaluation.builtin.nulls import strict
-from penstock.sql.evaluation.numbers import wrapped_bigint, wrapped_integer
+from penstock.sql.evaluation.builtin.nulls import primitive, strict
+from penstock.sql.evaluation.equality import equality_key
+from penstock.sql.evaluation.numbers import (
+    EXACT,
+    at_scale,
+    bigint_of_double,
+    unit,
+    unsigned_zero,
+    wrapped_bigint,
+    wrapped_integer,
+)
 from penstock.sql.evaluation.order import largest, smallest
+from penstock.sql.evaluation.texts import trimmed
 from penstock.sql.language import types
 from penstock.sql.language.types import Decimal, SqlType
 
-_EARTH_RADIUS: Final = {"KM": 6371.0, "MILES": 3959.0}
-_WIDE: Final = decimal.Context(prec=100)
-_LONG_BOUNDS: Final = (-(2**63), 2**63 - 1)
+_EARTH_RADIUS_KM: Final = 6371.0
+_EARTH_RADII: Final = {
+    **dict.fromkeys(("km", "kilometer", "kilometers", "kilometre", "kilometres"), _EARTH_RADIUS_KM),
+    **dict.fromkeys(("mi", "mile", "miles"), 3959.0),
+}
+_CUBE_BITS: Final = 129
+"""Bits added to a double's 53 before its cube root is taken, so that the root has more bits than a double."""
 
 
 def _safe(function: Callable[..., float]) -> Callable[..., Any]:
@@ -53,36 +67,84 @@ def _cot(value: float) -> float:
 
 
 def _power(base: float, exponent: float) -> float:
+    if abs(base) == 1 and not math.isfinite(exponent):
+        return math.nan
+    is_odd = math.isfinite(exponent) and abs(math.fmod(exponent, 2)) == 1
+    negative = is_odd and math.copysign(1.0, base) < 0
     if base == 0 and exponent < 0:
-        return math.inf
-    made = math.pow(base, exponent)
-    return made
+        return -math.inf if negative else math.inf
+    try:
+        return math.pow(base, exponent)
+    except OverflowError:
+        return -math.inf if negative else math.inf
+
+
+def _sinh(value: float) -> float:
+    try:
+        return math.sinh(value)
+    except OverflowError:
+        return math.copysign(math.inf, value)
 
 
 def _cbrt(value: float) -> float:
-    root = math.copysign(abs(value) ** (1.0 / 3.0), value)
-    nearest = round(root)
-    return float(nearest) if nearest**3 == value else root
+    """The double nearest to the cube root.
+
+    The C library's function may be off by more than one unit in the last place: it is -3.0000000000000004 of
+    -27. So this takes the root of an integer of more bits, whose last bit says whether the root is inexact.
+    """
+    if not value or not math.isfinite(value):
+        return value
+    mantissa, exponent = math.frexp(abs(value))
+    exponent -= 53
+    added_bits = _CUBE_BITS + exponent % 3
+    cube = int(math.ldexp(mantissa, 53)) << added_bits
+    root = int(float(cube) ** (1.0 / 3.0))
+    root = (2 * root + cube // root**2) // 3
+    while root**3 > cube:
+        root -= 1
+    while (root + 1) ** 3 <= cube:
+        root += 1
+    rounded = float(2 * root + (root**3 != cube))
+    return math.copysign(math.ldexp(rounded, (exponent - added_bits) // 3 - 1), value)
 
 
 def _sign(value: float) -> int:
     return (value > 0) - (value < 0)
 
 
+@primitive(0, 1, 2, 3)
 def _geo_distance(
-    latitude: float | None,
-    longitude: float | None,
-    other_latitude: float | None,
-    other_longitude: float | None,
-    unit: str | None = None,
-) -> float | None:
-    if latitude is None or longitude is None or other_latitude is None or other_longitude is None:
-        return None
-    radius = _EARTH_RADIUS["MILES" if unit is not None and unit.upper().startswith("M") else "KM"]
-    one, other = math.radians(latitude), math.radians(other_latitude)
-    across = math.radians(other_longitude - longitude)
-    half = math.sin((other - one) / 2) ** 2 + math.cos(one) * math.cos(other) * math.sin(across / 2) ** 2
-    return 2 * radius * math.asin(min(1.0, math.sqrt(half)))
+    latitude: float,
+    longitude: float,
+    other_latitude: float,
+    other_longitude: float,
+    unit_of_length: str | None = None,
+) -> float:
+    if abs(latitude) > 90 or abs(other_latitude) > 90:
+        raise ValueError(
+            f"found the latitudes {latitude} and {other_latitude}, expected numbers from -90 to 90"
+        )
+    if abs(longitude) > 180 or abs(other_longitude) > 180:
+        raise ValueError(
+            f"found the longitudes {longitude} and {other_longitude}, expected numbers from -180 to 180"
+        )
+    radius = _earth_radius(unit_of_length)
+    half = _haversine(other_latitude - latitude) + _haversine(other_longitude - longitude) * math.cos(
+        math.radians(latitude)
+    ) * math.cos(math.radians(other_latitude))
+    return 2 * math.asin(math.sqrt(half)) * radius if half <= 1 else math.nan
+
+
+def _haversine(degrees: float) -> float:
+    return math.sin(math.radians(degrees) / 2) ** 2
+
+
+def _earth_radius(unit_of_length: str | None) -> float:
+    name = trimmed(unit_of_length or "").lower()
+    radius = _EARTH_RADII.get(name) if name else _EARTH_RADIUS_KM
+    if radius is None:
+        raise ValueError(f"found the unit {unit_of_length}, expected one of {', '.join(_EARTH_RADII)}")
+    return radius
 
 
 def _extreme(choose: Callable[..., Any]) -> Callable[..., Any]:
@@ -100,64 +162,91 @@ def _coalesce(*values: Any) -> Any:
     return None
 
 
-def _nullif(one: Any, other: Any) -> Any:
-    return None if one == other else one
+def _nullif(given: Sequence[Any], result: SqlType) -> Callable[..., Any]:
+    key = equality_key(result)
+
+    def unless_equal(one: Any, other: Any) -> Any:
+        if one is None or other is None:
+            return one
+        return None if key(one) == key(other) else one
+
+    return unless_equal
 
 
-def _half_up(value: Number, places: int) -> Number:
-    """Round halves up, also negative ones."""
-    mode = decimal.ROUND_HALF_UP if value > 0 else decimal.ROUND_HALF_DOWN
-    return value.quantize(Number(1).scaleb(-places), rounding=mode, context=_WIDE)
+def _half_up(value: Number) -> str:
+    """The way to round halves up, also negative ones."""
+    return decimal.ROUND_HALF_UP if value > 0 else decimal.ROUND_HALF_DOWN
 
 
-def _down(value: Number, places: int) -> Number:
-    return value.quantize(Number(1).scaleb(-places), rounding=decimal.ROUND_DOWN, context=_WIDE)
+def _down(value: Number) -> str:
+    return decimal.ROUND_DOWN
 
 
-def _whole_by(way: Callable[[Number, int], Number]) -> Callable[[float], int]:
-    def whole(value: float) -> int:
-        if math.isnan(value):
-            return 0
-        if math.isinf(value):
-            return _LONG_BOUNDS[value > 0]
-        return min(max(int(way(Number(value), 0)), _LONG_BOUNDS[0]), _LONG_BOUNDS[1])
+def _rounded(value: Number, places: int, way: Callable[[Number], str]) -> Number:
+    """Round a decimal to a number of decimal places, or before the point if it is negative."""
+    _, digits, exponent = value.as_tuple()
+    assert isinstance(exponent, int)
+    if places >= -exponent:
+        return value
+    if -places > len(digits) + exponent:
+        return Number(0)
+    return unsigned_zero(value.quantize(unit(places), rounding=way(value), context=EXACT))
 
-    return whole
+
+def _nearest_bigint(value: float) -> int:
+    if not math.isfinite(value):
+        return bigint_of_double(value)
+    below = math.floor(value)
+    return bigint_of_double(below + (value - below >= 0.5))
 
 
-def _rounding(way: Callable[[Number, int], Number]) -> Callable[[Sequence[Any], SqlType], Callable[..., Any]]:
-    whole = _whole_by(way)
+def _rounded_double(value: float, places: int, way: Callable[[Number], str]) -> float:
+    if not math.isfinite(value):
+        raise ValueError(f"found {value}, expected a finite number")
+    return float(unsigned_zero(_rounded(Number(repr(value)), places, way)))
 
+
+def _rounding(
+    way: Callable[[Number], str], whole: Callable[[float], int], of_integer: Callable[[Any], Any]
+) -> Callable[[Sequence[Any], SqlType], Callable[..., Any]]:
     def choose(given: Sequence[Any], result: SqlType) -> Callable[..., Any]:
         of = given[0]
         if of in (types.INTEGER, types.BIGINT):
-            return strict(lambda value, *places: value)
+            return of_integer
         if isinstance(of, Decimal):
             scale = result.scale if isinstance(result, Decimal) else 0
-            unit = Number(1).scaleb(-scale)
-            return strict(lambda value, places=0: way(value, places).quantize(unit, context=_WIDE))
+            return strict(lambda value, places=0: at_scale(_rounded(value, places, way), scale))
         if len(given) == 1:
             return strict(whole)
-        return strict(lambda value, places: float(way(Number(repr(value)), places)))
+        return strict(lambda value, places: _rounded_double(value, places, way))
 
     return choose
 
 
+def _same(value: Any) -> Any:
+    return value
+
+
 def _absolute(given: Sequence[Any], result: SqlType) -> Callable[..., Any]:
+    if isinstance(given[0], Decimal):
+        return strict(Number.copy_abs)
     fit = {types.INTEGER: wrapped_integer, types.BIGINT: wrapped_bigint}.get(given[0])
     if fit is None:
         return strict(abs)
     return strict(lambda value: fit(abs(value)))
 
 
-def _next(whole: Callable[[Any], int]) -> Callable[[Sequence[Any], SqlType], Callable[..., Any]]:
+def _next(whole: Callable[[float], int], way: str) -> Callable[[Sequence[Any], SqlType], Callable[..., Any]]:
+    def next_double(value: float) -> float:
+        return math.copysign(float(whole(value)), value) if math.isfinite(value) else value
+
     def choose(given: Sequence[Any], result: SqlType) -> Callable[..., Any]:
         if given[0] in (types.INTEGER, types.BIGINT):
             return strict(lambda value: value)
         if isinstance(given[0], Decimal):
-            unit = Number(1).scaleb(-given[0].scale)
-            return strict(lambda value: Number(whole(value)).quantize(unit))
-        return strict(lambda value: float(whole(value)) if math.isfinite(value) else value)
+            scale = given[0].scale
+            return strict(lambda value: at_scale(value.quantize(unit(0), way, EXACT), scale))
+        return strict(next_double)
 
     return choose
 
@@ -182,21 +271,21 @@ FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "RANDOM": random.random,
     "SIGN": strict(_sign),
     "SIN": _safe(math.sin),
-    "SINH": _safe(math.sinh),
+    "SINH": strict(_sinh),
     "SQRT": _safe(math.sqrt),
     "TAN": _safe(math.tan),
     "TANH": _safe(math.tanh),
-    "AS_VALUE": lambda value: value,
+    "AS_VALUE": _same,
     "COALESCE": _coalesce,
     "IFNULL": lambda value, other: other if value is None else value,
-    "NULLIF": _nullif,
 }
 BY_TYPE: Final[dict[str, Callable[[Sequence[Any], SqlType], Callable[..., Any]]]] = {
     "ABS": _absolute,
-    "CEIL": _next(math.ceil),
-    "FLOOR": _next(math.floor),
+    "CEIL": _next(math.ceil, decimal.ROUND_CEILING),
+    "FLOOR": _next(math.floor, decimal.ROUND_FLOOR),
     "GREATEST": lambda given, result: _extreme(largest(result)),
     "LEAST": lambda given, result: _extreme(smallest(result)),
-    "ROUND": _rounding(_half_up),
-    "TRUNC": _rounding(_down),
+    "NULLIF": _nullif,
+    "ROUND": _rounding(_half_up, _nearest_bigint, primitive(0)(_same)),
+    "TRUNC": _rounding(_down, bigint_of_double, _same),
 }

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from penstock.sql.evaluation.builtin import (
     arrays_and_maps,
+    encodings,
     json_texts,
     mathematics,
     regular_expressions,
@@ -39,6 +40,7 @@ SCALARS: Final[Mapping[str, Scalar]] = {
             mathematics,
             strings,
             regular_expressions,
+            encodings,
             arrays_and_maps,
             json_texts,
             urls,

@@ -1,160 +1,145 @@
-"""Functions on strings and bytes."""
+"""Functions on strings, some of which also take bytes."""
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import re
-import struct
+import unicodedata
 import uuid
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final
 
-from penstock.sql.evaluation.builtin.nulls import strict
+from penstock.sql.evaluation.builtin.nulls import primitive, strict
+from penstock.sql.evaluation.texts import trimmed
+from penstock.sql.evaluation.utf16 import in_units, length, text_of, units_of
 from penstock.sql.language import types
 from penstock.sql.language.types import SqlType
+from penstock.sql.language.utf8 import utf8
 
-_JAVA_SPACE: Final = "".join(map(chr, range(33)))
+_WORD: Final = re.compile(r"[^ \t\n\x0b\f\r]+[ \t\n\x0b\f\r]*")
+_ESCAPE: Final = re.compile(
+    r"\\(?:([0-3][0-7]{0,2}|[4-7][0-7]?)|(u)u*\+?([0-9A-Fa-f]{4})?|([bntfr])|([\\\"'])?)"
+)
+_CONTROLS: Final = dict(zip("bntfr", "\b\n\t\f\r", strict=True))
 
 
 def _chr(code: Any) -> str | None:
+    """CHR. A string that begins with \\u may hold any of the escapes of Java's literals."""
     if isinstance(code, int):
         return chr(code) if 0 <= code <= 0x10FFFF else None
-    units = re.fullmatch(r"(\\u[0-9A-Fa-f]{4})+", code)
-    if units is None:
+    if length(code) < 6 or not code.startswith("\\u"):
         return None
-    return bytes.fromhex(code.replace("\\u", "")).decode("utf-16-be")
+    return text_of(_ESCAPE.sub(_unescaped, code))
 
 
-def _concat(*values: Any) -> Any:
-    there = [value for value in values if value is not None]
-    empty: Any = b"" if there and isinstance(there[0], bytes) else ""
-    return empty.join(there)
+def _unescaped(found: re.Match[str]) -> str:
+    octal, is_unicode, unit, control, itself = found.groups()
+    if octal is not None:
+        return chr(int(octal, 8))
+    if is_unicode is not None and unit is None:
+        raise ValueError(f"found {found.group()}, expected 4 hexadecimal digits after it")
+    return chr(int(unit, 16)) if unit else _CONTROLS.get(control, itself or "")
+
+
+def _concat(given: Sequence[Any], result: SqlType) -> Callable[..., Any]:
+    empty: Any = b"" if result == types.BYTES else ""
+    return lambda *values: empty.join([value for value in values if value is not None])
 
 
 def _concat_ws(separator: Any, *values: Any) -> Any:
+    if not values:
+        raise ValueError("found only a separator, expected values after it")
     if separator is None:
         return None
     return separator.join([value for value in values if value is not None])
 
 
-def _elt(number: int | None, *values: str) -> str | None:
-    return values[number - 1] if number is not None and 1 <= number <= len(values) else None
+@primitive(0)
+def _elt(number: int, *values: str) -> str | None:
+    return values[number - 1] if 1 <= number <= len(values) else None
 
 
 def _field(wanted: str | None, *values: str) -> int:
     return values.index(wanted) + 1 if wanted is not None and wanted in values else 0
 
 
-def to_bytes(text: str, encoding: str) -> bytes:
-    match encoding.lower():
-        case "hex":
-            return _of_hex(text)
-        case "utf8":
-            return text.encode()
-        case "ascii":
-            return text.encode("ascii", errors="replace")
-        case "base64":
-            return base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
-    raise ValueError(f"found the encoding {encoding}, expected hex, utf8, ascii or base64")
-
-
-def from_bytes(data: bytes, encoding: str) -> str:
-    match encoding.lower():
-        case "hex":
-            return data.hex().upper()
-        case "utf8":
-            return data.decode(errors="replace")
-        case "ascii":
-            return data.decode("ascii", errors="replace")
-        case "base64":
-            return base64.b64encode(data).decode()
-    raise ValueError(f"found the encoding {encoding}, expected hex, utf8, ascii or base64")
-
-
-def _of_hex(digits: str) -> bytes:
-    if re.fullmatch("([0-9A-Fa-f]{2})*", digits) is None:
-        raise ValueError(f"found {digits!r}, expected an even number of hexadecimal digits")
-    return bytes.fromhex(digits)
-
-
-def _encode(text: str, source: str, target: str) -> str:
-    """ENCODE. Hex input may have the form 0x… (where a leading zero may be missing) or X'…'.
-
-    Characters that are invalid in base64 are ignored.
-    """
-    source, target = source.lower(), target.lower()
-    if source == target:
-        raise ValueError(f"found {source} twice, expected two encodings")
-    if source == "hex" and text.startswith("0x"):
-        text = text[2:] if len(text) % 2 == 0 else f"0{text[2:]}"
-    elif source == "hex" and re.fullmatch("[Xx]'.*'", text):
-        text = text[2:-1]
-    elif source == "base64":
-        text = re.sub("[^A-Za-z0-9+/]", "", text.replace("-", "+").replace("_", "/"))
-        text = text[:-1] if len(text) % 4 == 1 else text
-    made = from_bytes(to_bytes(text, source), target)
-    return made.lower() if target == "hex" else made
-
-
 def _initcap(text: str) -> str:
-    return re.sub(r"[^\s]+", lambda word: word.group()[:1].upper() + word.group()[1:].lower(), text)
+    """INITCAP. White space before the first word is lost."""
+    words = map(units_of, _WORD.findall(text.lower()))
+    return text_of("".join(word[:1].upper() + word[1:] for word in words))
 
 
-def _instr(text: str, wanted: str, position: int = 1, occurrence: int = 1) -> int:
-    if position == 0 or occurrence < 1:
+@primitive(2, 3)
+def _instr(text: str | None, wanted: str | None, position: int = 1, occurrence: int = 1) -> int:
+    """INSTR. For a negative position, both strings are reversed, except for their pairs of surrogates."""
+    if text is None or wanted is None or not position or abs(position) > length(text):
         return 0
-    if position > 0:
-        at = position - 2
-        for _ in range(occurrence):
-            at = text.find(wanted, at + 1)
-            if at < 0:
-                return 0
-        return at + 1
-    end = len(text) + position + len(wanted)
-    for _ in range(occurrence):
-        at = text.rfind(wanted, 0, max(end, 0))
+    if position < 0:
+        text, wanted = text[::-1], wanted[::-1]
+    units, wanted_units = units_of(text), units_of(wanted)
+    at = _occurrence(units[abs(position) - 1 :], wanted_units, occurrence)
+    if at < 0:
+        return 0
+    return at + position if position > 0 else len(units) + position - at - len(wanted_units) + 2
+
+
+def _occurrence(text: str, wanted: str, number: int) -> int:
+    """The place of the n-th occurrence, or -1. Occurrences may overlap; all of an empty string are at 0."""
+    if number < 1:
+        return -1
+    if not wanted:
+        return 0
+    at = -1
+    for _ in range(number):
+        at = text.find(wanted, at + 1)
         if at < 0:
-            return 0
-        end = at + len(wanted) - 1
-    return at + 1
+            break
+    return at
 
 
-def _padded(text: Any, length: int, padding: Any, *, left: bool) -> Any:
-    if length < 0 or not padding:
+def _padded(text: Any, size: int, padding: Any, *, left: bool) -> Any:
+    if size < 0 or not padding:
         return None
-    missing = length - len(text)
+    missing = size - len(text)
     if missing <= 0:
-        return text[:length]
+        return text[:size]
     fill = (padding * (missing // len(padding) + 1))[:missing]
     return fill + text if left else text + fill
 
 
 _MASKS: Final = ("X", "x", "n", "-")
+_MASKED_CATEGORIES: Final = ("Lu", "Ll", "Nd")
 
 
 def _masker(masks: Sequence[str | None]) -> Callable[[str], str]:
-    upper, lower, digit, other = masks or _MASKS
+    """The function that masks a string of units. A mask of None keeps its characters.
 
-    def masked(text: str) -> str:
-        made = []
-        for letter in text:
-            if letter.isupper():
-                mask = upper
-            elif letter.islower():
-                mask = lower
-            elif letter.isdigit():
-                mask = digit
-            else:
-                mask = other
-            made.append(letter if mask is None else mask)
-        return "".join(made)
+    ksqlDB goes from unit to unit, but looks at whole characters. So it masks the second half of a pair of
+    surrogates once more, as a character of another kind.
+    """
+    for mask in masks:
+        if mask is not None and length(mask) != 1:
+            raise ValueError(f"found the mask {mask!r}, expected one character")
+    *known, other = masks or _MASKS
+    by_category = dict(zip(_MASKED_CATEGORIES, known, strict=True))
+
+    def masked_letter(letter: str) -> str:
+        mask = by_category.get(unicodedata.category(letter), other)
+        return letter if mask is None else mask
+
+    def masked(units: str) -> str:
+        return "".join(
+            masked_letter(letter) + (masked_letter(units_of(letter)[1]) if letter > "\uffff" else "")
+            for letter in text_of(units)
+        )
 
     return masked
 
 
 def _mask(text: str | None, *masks: str | None) -> str | None:
-    return None if text is None else _masker(masks)(text)
+    masker = _masker(masks)
+    return None if text is None else masker(text)
 
 
 def _mask_part(
@@ -162,15 +147,16 @@ def _mask_part(
 ) -> Callable[..., str | None]:
     """Build a MASK function. ``part(text, n)`` splits a text into kept, masked and kept characters."""
 
-    def masked(text: str | None, count: int | None, *masks: str | None) -> str | None:
-        if text is None or count is None:
-            return None
+    def masked(text: str | None, count: int, *masks: str | None) -> str | None:
+        masker = _masker(masks)
         if count < 0:
             raise ValueError(f"found {count} characters to mask, expected 0 or more")
+        if text is None:
+            return None
         before, inside, behind = part(text, count)
-        return before + _masker(masks)(inside) + behind
+        return before + masker(inside) + behind
 
-    return masked
+    return primitive(1)(in_units(masked))
 
 
 def _kept_right(text: str, count: int) -> tuple[str, str, str]:
@@ -187,11 +173,12 @@ def _split(text: Any, delimiter: Any) -> list[Any]:
     if delimiter:
         parts: list[Any] = text.split(delimiter)
         return parts
-    return [text[place : place + 1] for place in range(len(text))] or [text]
+    whole = units_of(text) if isinstance(text, str) else text
+    return [whole[place : place + 1] for place in range(len(whole))] or [text]
 
 
 def _split_to_map(text: str, entries: str, keys: str) -> dict[str, str] | None:
-    if not entries or not keys:
+    if not entries or not keys or entries == keys:
         return None
     pairs = [entry.split(keys) for entry in text.split(entries) if entry]
     return {pair[0]: pair[1] for pair in pairs if len(pair) > 1}
@@ -205,59 +192,44 @@ def _substring(text: Any, position: int, length: int | None = None) -> Any:
     return text[start:end]
 
 
-def _number_from_bytes(kind: str, size: int, name: str) -> Callable[..., Any]:
-    def read(data: bytes, order: str = "BIG_ENDIAN") -> Any:
-        if len(data) != size:
-            raise ValueError(f"found {len(data)} bytes, expected the {size} of {name}")
-        marks = {"BIG_ENDIAN": ">", "LITTLE_ENDIAN": "<"}
-        if order.upper() not in marks:
-            raise ValueError(f"found the order {order}, expected BIG_ENDIAN or LITTLE_ENDIAN")
-        return struct.unpack(f"{marks[order.upper()]}{kind}", data)[0]
-
-    return strict(read)
-
-
-def _uuid(data: bytes | None = b"") -> str | None:
-    if data is None or len(data) not in (0, 16):
-        return None
-    return str(uuid.UUID(bytes=data) if data else uuid.uuid4())
+def _uuid(*given: bytes | None) -> str | None:
+    if not given:
+        return str(uuid.uuid4())
+    data = given[0]
+    return str(uuid.UUID(bytes=data)) if data is not None and len(data) == 16 else None
 
 
 def _length(given: Sequence[Any], result: SqlType) -> Callable[..., Any]:
     if given[0] == types.BYTES:
         return strict(len)
-    return strict(lambda text: len(text.encode("utf-16-le")) // 2)
+    return strict(length)
 
 
 FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "CHR": strict(_chr),
-    "CONCAT": _concat,
     "CONCAT_WS": _concat_ws,
     "ELT": _elt,
-    "ENCODE": strict(_encode),
     "FIELD": _field,
-    "FROM_BYTES": strict(from_bytes),
     "INITCAP": strict(_initcap),
-    "INSTR": strict(_instr),
+    "INSTR": _instr,
     "LCASE": strict(str.lower),
-    "LPAD": strict(lambda text, length, padding: _padded(text, length, padding, left=True)),
-    "MASK": _mask,
+    "LPAD": strict(in_units(partial(_padded, left=True))),
+    "MASK": in_units(_mask),
     "MASK_KEEP_LEFT": _mask_part(lambda text, count: (text[:count], text[count:], "")),
     "MASK_KEEP_RIGHT": _mask_part(_kept_right),
     "MASK_LEFT": _mask_part(lambda text, count: ("", text[:count], text[count:])),
     "MASK_RIGHT": _mask_part(_masked_right),
-    "MD5": strict(lambda text: hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()),
-    "REPLACE": strict(lambda text, old, new: text.replace(old, new)),
-    "RPAD": strict(lambda text, length, padding: _padded(text, length, padding, left=False)),
+    "MD5": strict(lambda text: hashlib.md5(utf8(text), usedforsecurity=False).hexdigest()),
+    "REPLACE": strict(in_units(str.replace)),
+    "RPAD": strict(in_units(partial(_padded, left=False))),
     "SPLIT": strict(_split),
     "SPLIT_TO_MAP": strict(_split_to_map),
-    "SUBSTRING": strict(_substring),
-    "TO_BYTES": strict(to_bytes),
-    "TRIM": strict(lambda text: text.strip(_JAVA_SPACE)),
+    "SUBSTRING": strict(in_units(_substring)),
+    "TRIM": strict(trimmed),
     "UCASE": strict(str.upper),
     "UUID": _uuid,
-    "BIGINT_FROM_BYTES": _number_from_bytes("q", 8, "a BIGINT"),
-    "DOUBLE_FROM_BYTES": _number_from_bytes("d", 8, "a DOUBLE"),
-    "INT_FROM_BYTES": _number_from_bytes("i", 4, "an INTEGER"),
 }
-BY_TYPE: Final[dict[str, Callable[[Sequence[Any], SqlType], Callable[..., Any]]]] = {"LEN": _length}
+BY_TYPE: Final[dict[str, Callable[[Sequence[Any], SqlType], Callable[..., Any]]]] = {
+    "CONCAT": _concat,
+    "LEN": _length,
+}

@@ -9,6 +9,9 @@ from typing import Any, Final
 
 from penstock.sql.language.types import SqlType
 
+_CUBE_ELEMENTS_MAX: Final = 20
+"""Limits the rows of CUBE_EXPLODE, which double with each element, to a million, as in ksqlDB."""
+
 
 @dataclass(frozen=True)
 class TableFunction:
@@ -28,6 +31,8 @@ def _cube_explode(values: list[Any] | None) -> list[Any] | None:
     """Combine each element with null as its alternative. An element that is null has no alternative."""
     if values is None:
         return None
+    if len(values) > _CUBE_ELEMENTS_MAX:
+        raise ValueError(f"found {len(values)} elements, expected at most {_CUBE_ELEMENTS_MAX}")
     choices = [(None,) if value is None else (None, value) for value in values]
     return [list(chosen) for chosen in product(*choices)]
 

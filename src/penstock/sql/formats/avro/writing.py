@@ -14,6 +14,7 @@ from penstock.sql.formats.errors import FormatError, mismatch
 from penstock.sql.formats.settings import Fields
 from penstock.sql.language import types
 from penstock.sql.language.types import Array, Map, SqlType, Struct
+from penstock.sql.language.utf8 import utf8
 
 Write = Callable[[Any], bytes]
 _INT: Final = range(-(1 << 31), 1 << 31)
@@ -132,7 +133,7 @@ def _block(entries: list[bytes]) -> bytes:
 def _text(value: Any) -> bytes:
     if not isinstance(value, str):
         raise mismatch(value, types.STRING)
-    return binary.sized(value.encode())
+    return binary.sized(utf8(value))
 
 
 def _bytes(value: Any) -> bytes:

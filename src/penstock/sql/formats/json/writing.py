@@ -20,6 +20,7 @@ from penstock.sql.language.types import Array, Map, SqlType, Struct
 
 _SUMMANDS_MAX: Final = 100
 """Limits summands in one expression. Each nests one level deeper, and Python's compiler limits the depth."""
+_SURROGATES: Final = re.compile("[\ud800-\udfff\U00010000-\U0010ffff]")
 _HEX_ESCAPE: Final = re.compile(r"(?<!\\)(?:\\\\)*\\u00[01][a-f]")
 
 
@@ -29,6 +30,16 @@ def quote(text: str) -> str:
     if "\\u00" in quoted:
         quoted = _HEX_ESCAPE.sub(lambda found: found[0][:-1] + found[0][-1].upper(), quoted)
     return quoted
+
+
+def _bytes_of(text: str) -> bytes:
+    """Encode JSON in UTF-8, but escape surrogates, whether they are pairs or halves, as Jackson does."""
+    return text.encode() if text.isascii() else _SURROGATES.sub(_escaped, text).encode()
+
+
+def _escaped(found: re.Match[str]) -> str:
+    units = found.group().encode("utf-16-be", "surrogatepass").hex().upper()
+    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
 
 
 def _real(value: float) -> str:
@@ -142,7 +153,7 @@ def row_writer(
 
     def serialize(row: Sequence[Any]) -> bytes:
         try:
-            return write(row).encode()
+            return _bytes_of(write(row))
         except (TypeError, ValueError, KeyError, AttributeError) as error:
             raise _refused(fields, row, error) from None
 
@@ -155,7 +166,7 @@ def _refused(fields: Sequence[tuple[str, SqlType]], row: Sequence[Any], error: E
     for (name, type_), value in zip(fields, row, strict=True):
         try:
             if value is not None:
-                value_writer(type_)(value).encode()
+                _bytes_of(value_writer(type_)(value))
         except (TypeError, ValueError, KeyError, AttributeError):
             return mismatch(value, type_).within(name)
     return FormatError(f"found a row that can't be written ({error}), expected values of its columns")
@@ -168,7 +179,7 @@ def single_writer(name: str, type_: SqlType, has_entries: bool = False) -> Calla
     def serialize(row: Sequence[Any]) -> bytes | None:
         (value,) = row
         try:
-            return None if value is None else write(value).encode()
+            return None if value is None else _bytes_of(write(value))
         except (TypeError, ValueError, KeyError, AttributeError):
             raise mismatch(value, type_).within(name) from None
 
