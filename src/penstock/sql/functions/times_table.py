@@ -22,7 +22,7 @@ FROM_DAYS: The date that many days after 1970-01-01
   INTEGER → DATE
 FROM_UNIXTIME: The timestamp that many milliseconds after 1970-01-01
   BIGINT → TIMESTAMP
-PARSE_DATE: A date, parsed with a pattern of Java's DateTimeFormatter
+PARSE_DATE: A date, parsed with a pattern of Java's SimpleDateFormat
   STRING, STRING → DATE
 PARSE_TIME: A time, parsed with a pattern of Java's DateTimeFormatter
   STRING, STRING → TIME

@@ -8,7 +8,7 @@ from typing import Any, Final
 from penstock.registry.client.errors import RegistryUnreachable
 from penstock.sql.catalog import DataSource, Role
 from penstock.sql.evaluation.builtin import SCALARS
-from penstock.sql.evaluation.builtin.time_patterns import pattern_of
+from penstock.sql.evaluation.builtin.times.patterns import pattern_of
 from penstock.sql.formats import FormatError, format_settings, key_serde, sides_of, value_serde
 from penstock.sql.language import types
 from penstock.sql.language.errors import SqlError

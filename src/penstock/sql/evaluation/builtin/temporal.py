@@ -5,13 +5,16 @@ from __future__ import annotations
 import time
 from calendar import monthrange
 from collections.abc import Callable
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from typing import Any, Final
 
 from penstock.sql.evaluation.builtin.nulls import strict
-from penstock.sql.evaluation.builtin.time_patterns import pattern_of, zone_of
+from penstock.sql.evaluation.builtin.times.lenient_dates import parse_date
+from penstock.sql.evaluation.builtin.times.moments import Moment, moment_in
+from penstock.sql.evaluation.builtin.times.patterns import pattern_of
+from penstock.sql.evaluation.builtin.times.resolving import timestamp_of
+from penstock.sql.evaluation.builtin.times.zones import zone_of
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST_DAY: Final = date(1970, 1, 1)
 _DAY_MS: Final = 86_400_000
 _UNITS_MS: Final = {
@@ -23,14 +26,6 @@ _UNITS_MS: Final = {
     "WEEKS": 7 * _DAY_MS,
 }
 _UNITS_MONTHS: Final = {"MONTHS": 1, "YEARS": 12, "DECADES": 120, "CENTURIES": 1200}
-
-
-def _datetime(timestamp_ms: int, zone: str = "UTC") -> datetime:
-    return (_EPOCH + timedelta(milliseconds=timestamp_ms)).astimezone(zone_of(zone))
-
-
-def _timestamp_ms(at: datetime) -> int:
-    return (at - _EPOCH) // timedelta(milliseconds=1)
 
 
 def _day(days: int) -> date:
@@ -80,33 +75,44 @@ def _timestamp_added(sign: int) -> Callable[[str, int, int], int]:
 
 
 def _convert_zone(timestamp_ms: int, source: str, target: str) -> int:
-    """Convert a timestamp's local time in zone ``source`` to the local time in zone ``target``."""
-    local = _datetime(timestamp_ms).replace(tzinfo=zone_of(source))
-    return _timestamp_ms(local.astimezone(zone_of(target)).replace(tzinfo=UTC))
+    """Add the offset of zone ``target`` at that time to a timestamp, and subtract that of zone ``source``."""
+    second = timestamp_ms // 1000
+    return timestamp_ms + (zone_of(target).offset_at(second) - zone_of(source).offset_at(second)) * 1000
 
 
 def _format_date(days: int, pattern: str) -> str:
-    return pattern_of(pattern).write(_datetime(days * _DAY_MS))
+    return pattern_of(pattern).write(Moment(days=days))
 
 
-def _format_timestamp(timestamp_ms: int, pattern: str, zone: str = "UTC") -> str:
-    return pattern_of(pattern).write(_datetime(timestamp_ms, zone))
+def _format_time(of_day_ms: int, pattern: str) -> str:
+    return pattern_of(pattern).write(Moment(nanos=of_day_ms * 1_000_000))
 
 
-def _parse_date(text: str, pattern: str) -> int:
-    """Parse a date and ignore any text after it."""
-    return (pattern_of(pattern).read(text, to_the_end=False).day() - _FIRST_DAY).days
+def _timestamp_format(default_zone: str) -> Callable[..., str | None]:
+    def format_timestamp(timestamp_ms: int, pattern: str, zone: str = default_zone) -> str:
+        return pattern_of(pattern).write(moment_in(zone_of(zone), timestamp_ms))
+
+    return strict(format_timestamp)
+
+
+def _parse_days(text: str, pattern: str) -> int:
+    days = pattern_of(pattern).read(text, english=True).days
+    if days is None:
+        raise ValueError(f"found {text!r}, expected a whole date in the pattern {pattern!r}")
+    return days
 
 
 def _parse_time(text: str, pattern: str) -> int:
-    return pattern_of(pattern).read(text).of_day_ms() % _DAY_MS
+    found = pattern_of(pattern).read(text, english=True)
+    if found.has_date_field():
+        raise ValueError(f"found {text!r}, expected a time without a date")
+    if found.nanos is None:
+        raise ValueError(f"found {text!r}, expected a whole time in the pattern {pattern!r}")
+    return found.nanos // 1_000_000
 
 
 def _parse_timestamp(text: str, pattern: str, zone: str = "UTC") -> int:
-    parts = pattern_of(pattern).read(text)
-    local = datetime.combine(parts.day(), datetime.min.time(), zone_of(parts.zone or zone))
-    at = local.replace(tzinfo=None) + timedelta(milliseconds=parts.of_day_ms())
-    return _timestamp_ms(at.replace(tzinfo=local.tzinfo))
+    return timestamp_of(pattern_of(pattern).read(text), zone_of(zone))
 
 
 def _unix_date(*days: int | None) -> int | None:
@@ -123,19 +129,19 @@ FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "DATESUB": _days_added(-1),
     "DATETOSTRING": strict(_format_date),
     "FORMAT_DATE": strict(_format_date),
-    "FORMAT_TIME": strict(_format_timestamp),
-    "FORMAT_TIMESTAMP": strict(_format_timestamp),
+    "FORMAT_TIME": strict(_format_time),
+    "FORMAT_TIMESTAMP": _timestamp_format("GMT"),
     "FROM_DAYS": strict(lambda days: days),
     "FROM_UNIXTIME": strict(lambda timestamp_ms: timestamp_ms),
-    "PARSE_DATE": strict(_parse_date),
+    "PARSE_DATE": strict(parse_date),
     "PARSE_TIME": strict(_parse_time),
     "PARSE_TIMESTAMP": strict(_parse_timestamp),
-    "STRINGTODATE": strict(_parse_date),
+    "STRINGTODATE": strict(_parse_days),
     "STRINGTOTIMESTAMP": strict(_parse_timestamp),
     "TIMEADD": _time_added(1),
     "TIMESTAMPADD": _timestamp_added(1),
     "TIMESTAMPSUB": _timestamp_added(-1),
-    "TIMESTAMPTOSTRING": strict(_format_timestamp),
+    "TIMESTAMPTOSTRING": _timestamp_format("UTC"),
     "TIMESUB": _time_added(-1),
     "UNIX_DATE": _unix_date,
     "UNIX_TIMESTAMP": _unix_timestamp,
