@@ -26,6 +26,7 @@ from penstock.broker.api import fetch, list_offsets
 from penstock.broker.following.following import Following, OffsetsAtLeader, Place
 from penstock.broker.following.throttle import ReplicationThrottle
 from penstock.broker.network.context import RequestContext
+from penstock.broker.network.turns import Steps
 from penstock.broker.partitions.leadership import IsrProposal
 from penstock.broker.partitions.replica import Replica
 from penstock.broker.partitions.replicated_partition import ReplicatedPartition
@@ -222,6 +223,16 @@ class Node:
 
     async def decode_in_worker(self, function: Callable[[], object]) -> object:
         return function()
+
+
+def result_of(steps: Steps[ListOffsetsResponse]) -> ListOffsetsResponse:
+    """Take all steps and return their result. `in_turns` needs an event loop if the first ones take long."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            response: ListOffsetsResponse = done.value
+            return response
 
 
 class History:
@@ -439,9 +450,8 @@ class History:
             )
             topic = ListOffsetsRequest.ListOffsetsTopic(name=TOPIC, partitions=[wanted])
             request = ListOffsetsRequest(replica_id=9, topics=[topic])
-            context = RequestContext(LIST_OFFSETS_VERSION, "", "", "", "")
-            response = list_offsets.handle(leader, request, context).result()  # type: ignore[arg-type]
-            found += response.topics[0].partitions
+            steps = list_offsets._answer(leader, request, LIST_OFFSETS_VERSION)  # type: ignore[arg-type]
+            found += result_of(steps).topics[0].partitions
         error = ErrorCode.of(found[0].error_code or found[1].error_code)
         return OffsetsAtLeader(found[0].offset, found[1].offset, error)
 
