@@ -46,8 +46,8 @@ def start(
         typer.Option(
             "--advertised",
             metavar="HOST:PORT",
-            help="The address that clients are told to connect to. Default: that of --listen, with localhost "
-            "in place of all addresses such as 0.0.0.0.",
+            help="The address that the node advertises to clients. Default: the address of --listen, or "
+            "localhost if that is 0.0.0.0.",
         ),
     ] = None,
     config: Annotated[

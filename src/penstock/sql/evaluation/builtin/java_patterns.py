@@ -9,15 +9,18 @@ class or assertion, and each literal outside letters and digits is escaped by nu
 
 What Java refuses is refused here, except lookbehinds without an obvious maximum length, of which Java refuses
 only some. These differ: a match is never between the two halves of a UTF-16 pair; `\\G` is where the search
-starts, also after an empty match; groups keep nothing of branches that failed; and a possessive
-quantifier in a lookbehind sees nothing behind the place. `\\b{g}` is not supported.
+starts, also after an empty match; groups keep nothing of branches that failed; a possessive quantifier in a
+lookbehind sees nothing behind the place; and `\\R` in a group that is repeated may go back from CR LF to CR
+alone. `\\b{g}` is not supported.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from functools import lru_cache
+from bisect import bisect_left, bisect_right
+from functools import cache, lru_cache
+from string import ascii_letters
 from typing import Final
 
 import regex
@@ -30,6 +33,9 @@ _HORIZONTAL: Final = r" \t\xa0\u1680\u180e\u2000-\u200a\u202f\u205f\u3000"
 _WORD_LETTER: Final = r"\p{L}\p{Nd}"
 _LITERALS: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f", "a": "\a", "e": "\x1b"}
 _FLAGS: Final = "idmsuxU"
+_ASCII_LETTERS: Final = sorted(ascii_letters)
+_CASED_BELOW: Final = 0x1F000
+"""Unicode has no cased letters from here on."""
 _NEVER: Final = "(?!)"
 """Matches nowhere, as a reference to a group that does not exist."""
 _REFERENCE: Final = re.compile(r"\\g<(\d+)>")
@@ -97,7 +103,7 @@ class _Translation:
         self._at += len(letter)
         return letter
 
-    def _took(self, text: str) -> bool:
+    def _accept(self, text: str) -> bool:
         self._peek()
         if self._text.startswith(text, self._at):
             self._at += len(text)
@@ -116,7 +122,7 @@ class _Translation:
         """Translate up to the end of the group. Flags that are set inside end with it."""
         outside = self._flags
         made = [self._sequence()]
-        while self._took("|"):
+        while self._accept("|"):
             made.append(self._sequence())
         self._flags = outside
         return "|".join(made)
@@ -150,9 +156,9 @@ class _Translation:
     def _count(self) -> str:
         low = self._digits("0123456789", 99)
         high: str | None = None
-        if low and self._took(","):
+        if low and self._accept(","):
             high = self._digits("0123456789", 99)
-        if not low or not self._took("}"):
+        if not low or not self._accept("}"):
             raise self._error("illegal repetition")
         if max(int(low), int(high or 0)) > _COUNT_MAX or (high and int(high) < int(low)):
             raise self._error("illegal repetition range")
@@ -165,7 +171,7 @@ class _Translation:
             case "(":
                 return self._group()
             case "[":
-                return f"[{self._class()}]"
+                return self._class()
             case ".":
                 return self._dot()
             case "^":
@@ -177,18 +183,18 @@ class _Translation:
         return self._literal(letter)
 
     def _group(self) -> str | None:
-        if not self._took("?"):
+        if not self._accept("?"):
             self._groups += 1
             return self._closed(f"({self._alternatives()}")
         for opening in (":", ">", "=", "!", "<=", "<!"):
-            if self._took(opening):
+            if self._accept(opening):
                 return self._closed(f"(?{opening}{self._alternatives()}")
-        if self._took("<"):
+        if self._accept("<"):
             return self._named_group()
         return self._flagged_group()
 
     def _closed(self, made: str) -> str:
-        if not self._took(")"):
+        if not self._accept(")"):
             raise self._error("unclosed group")
         return f"{made})"
 
@@ -204,7 +210,7 @@ class _Translation:
         letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
         name = self._digits(letters, 1)
         name += self._digits(letters + "0123456789", 999) if name else ""
-        if not name or not self._took(">"):
+        if not name or not self._accept(">"):
             raise self._error("illegal group name")
         return name
 
@@ -241,9 +247,10 @@ class _Translation:
     def _caret(self) -> str:
         if "m" not in self._flags:
             return r"\A"
+        # Even where the text is empty, this does not match at its end.
         if "d" in self._flags:
-            return r"(?:\A|(?<=\n)(?!\Z))"
-        return r"(?:\A|(?<=\r(?!\n)|[\n\x85\u2028\u2029])(?!\Z))"
+            return r"(?:\A|(?<=\n))(?!\Z)"
+        return r"(?:\A|(?<=\r(?!\n)|[\n\x85\u2028\u2029]))(?!\Z)"
 
     def _dollar(self) -> str:
         if "m" not in self._flags:
@@ -257,12 +264,8 @@ class _Translation:
         return r"(?=(?:(?<!\r)\n|\r\n?|[\x85\u2028\u2029])?\Z)"
 
     def _literal(self, letter: str) -> str:
-        if "i" not in self._flags:
-            return _escaped(letter)
-        if "u" in self._flags:
-            return f"(?i-f:{_escaped(letter)})"
-        is_cased = letter.isascii() and letter.isalpha()
-        return f"[{letter}{letter.swapcase()}]" if is_cased else _escaped(letter)
+        members = self._range(letter, letter)
+        return members if len(members) == len(_escaped(letter)) else f"[{members}]"
 
     def _escape(self) -> str | None:
         """Translate what follows a backslash outside a class."""
@@ -310,7 +313,7 @@ class _Translation:
         return f"{''.join(before)}{self._quantified(last)}" if before else last
 
     def _boundary(self, letter: str) -> str:
-        if self._took("{g}"):
+        if self._accept("{g}"):
             raise self._error("\\b{g} is not supported")
         word = rf"[{_WORD_LETTER}_]"
         mark = rf"(?<=[{_WORD_LETTER}]\p{{Mn}}*)\p{{Mn}}"
@@ -333,7 +336,7 @@ class _Translation:
         return self._referred(number)
 
     def _named_reference(self) -> str:
-        if not self._took("<"):
+        if not self._accept("<"):
             raise self._error("\\k without a group name")
         name = self._group_name()
         if name not in self._names:
@@ -348,11 +351,11 @@ class _Translation:
 
     def _class(self) -> str:
         """The members of a class in brackets, as those of a class of the library."""
-        is_negated = self._took("^")
+        is_negated = self._accept("^")
         operands = [self._operand(may_begin=True)]
-        while self._took("&&"):
+        while self._accept("&&"):
             operands.append(self._operand(may_begin=False))
-        if not self._took("]"):
+        if not self._accept("]"):
             raise self._error("unclosed character class")
         given = [each for each in operands if each]
         if not given:
@@ -367,7 +370,7 @@ class _Translation:
             if self._text.startswith("&&", self._at):
                 if not (may_begin and not members):
                     break
-                while self._took("&&"):
+                while self._accept("&&"):
                     pass
                 continue
             if letter == "]" and (members or not may_begin):
@@ -410,18 +413,17 @@ class _Translation:
         return self._escaped_literal(letter) if members is None else f"[{members}]"
 
     def _range(self, low: str, high: str) -> str:
-        """A range, with the other cases of its letters if the flags ask for them."""
+        """A range, with the other cases of its letters: of ASCII if the flag i is set, of all with i and u.
+
+        The library's own flag would also change the properties of other parts of the pattern.
+        """
         made = _escaped(low) if low == high else f"{_escaped(low)}-{_escaped(high)}"
         if "i" not in self._flags:
             return made
-        if "u" in self._flags:
-            cases = {each for code in _some_codes(low, high) for each in _cases(chr(code))}
-            return made + "".join(map(_escaped, sorted(cases)))
-        for begin, end, shift in (("a", "z", -32), ("A", "Z", 32)):
-            first, last = max(low, begin), min(high, end)
-            if first <= last:
-                made += f"{chr(ord(first) + shift)}-{chr(ord(last) + shift)}"
-        return made
+        cased = _cased_letters() if "u" in self._flags else _ASCII_LETTERS
+        inside = cased[bisect_left(cased, low) : bisect_right(cased, high)]
+        others = {other for letter in inside for other in _cases(letter)} - set(inside)
+        return made + "".join(map(_escaped, sorted(others)))
 
     def _class_escape(self, letter: str) -> str | None:
         """The members of a predefined class, or None if the letter names no class."""
@@ -490,9 +492,9 @@ class _Translation:
         raise self._error("illegal octal escape sequence")
 
     def _hexadecimal(self) -> str:
-        if self._took("{"):
+        if self._accept("{"):
             digits = self._digits("0123456789abcdefABCDEF", 99)
-            if digits and self._took("}") and int(digits, 16) <= 0x10FFFF:
+            if digits and self._accept("}") and int(digits, 16) <= 0x10FFFF:
                 return chr(int(digits, 16))
         elif len(digits := self._digits("0123456789abcdefABCDEF", 2)) == 2:
             return chr(int(digits, 16))
@@ -517,7 +519,7 @@ class _Translation:
 
     def _named_character(self) -> str:
         end = self._text.find("}", self._at)
-        if not self._took("{") or end < 0:
+        if not self._accept("{") or end < 0:
             raise self._error("illegal character name escape sequence")
         name, self._at = self._text[self._at : end], end + 1
         try:
@@ -533,12 +535,13 @@ def _escaped(letter: str) -> str:
     return f"\\x{ord(letter):02x}" if letter <= "\xff" else f"\\U{ord(letter):08x}"
 
 
-def _some_codes(low: str, high: str) -> range:
-    """The codes of a range, whose other cases are looked up one by one."""
-    return range(ord(low), ord(high) + 1)
+@cache
+def _cased_letters() -> list[str]:
+    """All letters that have another case, in order."""
+    return [letter for letter in map(chr, range(_CASED_BELOW)) if _cases(letter) - {letter}]
 
 
 def _cases(letter: str) -> set[str]:
-    """The other cases of a character, if each is a single one."""
+    """The cases of a character that are single characters."""
     upper, lower = letter.upper(), letter.lower()
     return {each for each in (upper, lower, upper.lower()) if len(each) == 1}

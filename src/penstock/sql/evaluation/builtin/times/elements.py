@@ -34,7 +34,7 @@ class Reading:
 
     text: str
     english: bool
-    """Whether names are those of American English; otherwise they are those of no language."""
+    """Whether names are American English. Otherwise they are those of Java's `Locale.ROOT`."""
     fields: Fields = field(default_factory=Fields)
 
     def store(self, name: str, value: int, after: int) -> int:

@@ -52,7 +52,7 @@ class Resolved:
     days: int | None = None
     nanos: int | None = None
     extra_day: bool = False
-    """Whether the time is 24:00, and there was no date to move."""
+    """Whether the time is 24:00 without a date, so that no date could move to the next day."""
     zone: Zone | None = None
     numbers: dict[str, int] = field(default_factory=dict)
 

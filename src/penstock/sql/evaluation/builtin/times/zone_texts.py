@@ -27,9 +27,9 @@ class Offset:
     """The text for an offset of 0."""
     colon: bool = False
     minutes: bool = True
-    """Whether the minutes are always there; otherwise they are left out if they are 0."""
+    """Whether minutes of 0 are written."""
     seconds: bool = False
-    """Whether seconds are there, if they are not 0."""
+    """Whether seconds other than 0 are written."""
 
     def write(self, moment: Moment, optional: bool) -> str | None:
         if optional and not moment.has("offset"):
