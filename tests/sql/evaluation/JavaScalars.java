@@ -5,6 +5,7 @@ import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.math.BigDecimal;
+import java.math.MathContext;
 import java.math.RoundingMode;
 import java.nio.charset.Charset;
 import java.nio.charset.StandardCharsets;
@@ -142,7 +143,21 @@ public final class JavaScalars {
   }
 
   private static double rounded(double value, int places, RoundingMode mode) {
-    return BigDecimal.valueOf(value).setScale(places, mode).doubleValue();
+    return shortest(value).setScale(places, mode).doubleValue();
+  }
+
+  /**
+   * The decimal of the fewest digits that is read as the value, which BigDecimal.valueOf returns since
+   * JDK 19. Before, Double.toString writes a digit too many for some values (JDK-4511638).
+   */
+  private static BigDecimal shortest(double value) {
+    BigDecimal exact = new BigDecimal(value);
+    for (int digits = 1; ; digits++) {
+      BigDecimal decimal = exact.round(new MathContext(digits));
+      if (decimal.doubleValue() == value) {
+        return decimal;
+      }
+    }
   }
 
   private static long bits(double value) {
