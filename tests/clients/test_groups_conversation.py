@@ -9,6 +9,7 @@ from kafka_node import KafkaNode
 from penstock.protocol import messages as m
 from penstock.protocol.errors import ErrorCode
 from penstock.testing import Cluster
+from waiting import wait_until
 
 WHAT_KAFKA_SAYS = Path(__file__).with_name("group_conversation.txt")
 
@@ -44,12 +45,17 @@ def assert_groups_are_there(bootstrap: str) -> None:
     talk = Conversation(bootstrap)
     try:
         wire = talk.wire("x")
-        groups = fetch_many(fetch_group("g", {"t1": [0]}), fetch_group("", {"t1": [0]}))
-        for _ in range(100):
-            fetched = wire.ask(groups, 8)
-            if not any(group.error_code for group in fetched.groups):
-                break
-        offsets = {g.group_id: g.topics[0].partitions[0].committed_offset for g in fetched.groups}
+        request = fetch_many(fetch_group("g", {"t1": [0]}), fetch_group("", {"t1": [0]}))
+
+        def committed_offsets() -> dict[str, int]:
+            """The offsets by group; none while the node loads the groups."""
+            fetched = wire.ask(request, 8).groups
+            if any(group.error_code for group in fetched):
+                return {}
+            return {group.group_id: group.topics[0].partitions[0].committed_offset for group in fetched}
+
+        wait_until(committed_offsets)
+        offsets = committed_offsets()
         assert offsets == {"g": 2, "": 3}
         (described,) = wire.ask(m.DescribeGroupsRequest(groups=["g"]), 6).groups
         assert (described.group_state, described.protocol_data) == ("Stable", "range")
