@@ -487,24 +487,7 @@ def decode_end_txn_marker(record: Record) -> EndTxnMarker:
     return EndTxnMarker(kind == ControlRecordType.COMMIT, coordinator_epoch)
 
 
-def recompress(
-    buf: Buffer, codec: int, level: int | None = None, max_bytes: int = DEFAULT_MAX_BYTES
-) -> bytearray:
-    """Compress the records of the v2 batch at the start of `buf` with another codec (compression.type).
-
-    The records themselves are not parsed.
-    """
-    header = batch.parse_header(buf)
-    section = records_section(buf, header, 0, max_bytes)
+def recompress(header: BatchHeader, section: Buffer, codec: int, level: int | None = None) -> bytearray:
+    """Build a v2 batch with another codec (compression.type) from its header and its decompressed records."""
     attributes = header.attributes & ~batch.COMPRESSION_MASK | codec
     return assemble_batch(header._replace(attributes=attributes), compress(codec, section, level))
-
-
-def restore_max_timestamp(buf: bytearray | memoryview, header: BatchHeader) -> BatchHeader:
-    """Recompute the max timestamp of the produced batch in `buf` from its records, and set it in the header.
-
-    This is for batches whose max timestamp is below their base timestamp. Some clients leave it unset, and
-    Kafka corrects it, because the time index and retention depend on it. Returns the new header.
-    """
-    latest = max((record.timestamp for record in decode_batch(buf)), default=NO_TIMESTAMP)
-    return batch.set_max_timestamp(buf, header, latest)

@@ -3,8 +3,8 @@
 Versions 3 to 13; 0 to 2 are advertised and refused, since librdkafka stops compressing without them
 (KAFKA-18659). Differences from Kafka:
 - a transactional batch in a request without a transactional id is refused alone, not with all others;
-- records are decoded only if the topic's configuration requires it (see `produce_conversion`). So a consumer
-  finds a malformed record inside a batch with a valid checksum, and a header's latest timestamp is trusted;
+- a batch that cannot be decompressed is refused with INVALID_RECORD, not UNKNOWN_SERVER_ERROR, and gaps
+  between the offsets of records are refused in uncompressed batches, too (see `produce_checks`);
 - an invalid header is refused where Kafka accepts it or fails internally (see `batch.validate`), and null
   records, which Kafka never answers, are refused;
 - a refusal has its reason in `error_message`, which Kafka fills for few errors, but rarely has the log start
@@ -336,7 +336,7 @@ def _append(
 ) -> AppendInfo | None:
     """Append one batch. Raises one of the errors in `Refusal`.
 
-    Returns None if the records must be decoded first, or if the batch begins a transaction and the
+    Returns None if a worker must check the records first, or if the batch begins a transaction and the
     coordinator has not been asked yet (`verified` is None).
     """
     acks = request.acks
@@ -362,8 +362,11 @@ def _append(
             verification = verified.of(replica) if _needs_a_word(replica, header) else None
         elif not replica.log.producer_state.is_open(header.producer_id, header.producer_epoch):
             return None
-    if replica.must_convert(header, records):
+    checked = replica.batch_checks.check(header, records)
+    if checked is None:
         return None
+    if checked is not header:
+        headers = [checked]
     return replica.append(records, headers, verification=verification)
 
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING
 
-from penstock.broker.partitions import produce_conversion
 from penstock.broker.partitions.commit_waiters import CommitWaiters, OnCommit
+from penstock.broker.partitions.produce_checks import BatchChecks
 from penstock.broker.partitions.purgatory import WaitList
 from penstock.broker.partitions.replicated_partition import ReplicatedPartition
 from penstock.metadata.image.topics import NO_LEADER
@@ -42,6 +42,7 @@ class Replica:
         "_opened_at_bytes",
         "_unsynced",
         "appended_bytes",
+        "batch_checks",
         "commit_waiters",
         "compression_levels",
         "config",
@@ -56,10 +57,8 @@ class Replica:
         "replica_count",
         "replicated",
         "schema_rules",
-        "sees_every_batch",
         "stable_waiters",
         "stamps_append_time",
-        "timestamps_good_until_ms",
         "topic",
         "topic_id",
         "waiters",
@@ -114,25 +113,9 @@ class Replica:
         self.config = settings.log
         self.compression_levels = settings.compression_levels
         self.schema_rules = settings.schema_rules
-        self.sees_every_batch = produce_conversion.sees_every_batch(settings)
+        self.batch_checks = BatchChecks(settings, self._clock_ms)
         self.stamps_append_time = settings.log.message_timestamp_type == LOG_APPEND_TIME
-        self.timestamps_good_until_ms = 0
         self.log.update_config(settings.log)
-
-    def must_convert(self, header: BatchHeader, records: memoryview) -> bool:
-        """Whether the records of this batch must be checked or converted before its append.
-
-        The clock only moves forward, so a timestamp that is not too far in the future now will not be later.
-        That way most batches are accepted without reading the clock.
-        """
-        if (
-            not self.sees_every_batch
-            and header.base_timestamp <= header.max_timestamp <= self.timestamps_good_until_ms
-        ):
-            return False
-        now_ms = self._clock_ms()
-        self.timestamps_good_until_ms = now_ms + self.config.message_timestamp_after_max_ms
-        return produce_conversion.is_needed(self, header, records, now_ms)
 
     @property
     def last_stable_offset(self) -> int:

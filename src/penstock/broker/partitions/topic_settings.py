@@ -16,6 +16,8 @@ class TopicSettings(NamedTuple):
     compression_levels: dict[int, int]
     """The compression level by codec, for topics whose batches are recompressed."""
     schema_rules: tuple[SchemaRule, ...] = ()
+    validates_records: bool = True
+    """Whether the broker reads all records of produced batches (`penstock.produce.validation`)."""
 
 
 def topic_settings(config: BrokerConfig, overrides: Mapping[str, str]) -> TopicSettings:
@@ -26,4 +28,5 @@ def topic_settings(config: BrokerConfig, overrides: Mapping[str, str]) -> TopicS
         LogConfig.from_properties(values),
         {int(codec): level for codec, level in levels.items() if isinstance(level, int)},
         schema_rules(values),
+        config["penstock.produce.validation"] == "full",
     )

@@ -192,27 +192,6 @@ def index_records(OffsetMap offsets, payload, header, int64_t start_offset):
     return not is_full
 
 
-def count_keyless(payload, header):
-    cdef View view = View(payload)
-    cdef Section section = _section(view, header)
-    cdef int32_t number = 0, keyless = 0
-    cdef Py_ssize_t position = 0
-    cdef Compacted record
-    cdef Fault fault = OK
-    with nogil:
-        for number in range(section.count):
-            fault = read_compacted(section.at, section.size, position, section.last_offset_delta, &record)
-            if fault != OK:
-                break
-            keyless += record.key_size < 0
-            position = record.end
-        if fault == OK and position != section.size:
-            fault = BYTES_LEFT
-    if fault != OK:
-        raise malformed_record(fault, number, header)
-    return keyless
-
-
 cdef Fault judge_section(
     OffsetMap offsets,
     const Section* section,

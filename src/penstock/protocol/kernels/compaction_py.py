@@ -124,14 +124,6 @@ def index_records(offsets: OffsetMap, payload: Buffer, header: BatchHeader, star
     return True
 
 
-def count_keyless(payload: Buffer, header: BatchHeader) -> int:
-    """Count the records of a v2 batch without a key; `payload` is its decompressed records section.
-
-    Raises MalformedRecords.
-    """
-    return sum(record.key_end < record.key_start for record in compacted_records(bytes(payload), header))
-
-
 def judge_records(
     offsets: OffsetMap, payload: Buffer, header: BatchHeader, keep_tombstones: bool
 ) -> tuple[bytearray, int, bool, int]:

@@ -6,13 +6,13 @@ from penstock.protocol.kernels.column_encoder import RowEncoder, partition_keys,
 from penstock.protocol.kernels.compaction import (
     OFFSET_MAP_SLOT_BYTES,
     OffsetMap,
-    count_keyless,
     index_records,
     judge_records,
     rebuild_records,
 )
 from penstock.protocol.kernels.compaction_runs import IndexMarks, ProducerIds, RunFilter, index_run
 from penstock.protocol.kernels.compaction_runs_py import KEPT_IN_EMPTY, KEPT_WHEN_REBUILT, FilteredRun, Run
+from penstock.protocol.kernels.record_checks import check_records
 
 __all__ = [
     "IMPLEMENTATION",
@@ -28,7 +28,7 @@ __all__ = [
     "Run",
     "RunFilter",
     "check_batches",
-    "count_keyless",
+    "check_records",
     "index_records",
     "index_run",
     "judge_records",

@@ -6,7 +6,6 @@ from penstock.protocol.kernels.column_encoder_py import RowEncoder, partition_ke
 from penstock.protocol.kernels.compaction_py import (
     OFFSET_MAP_SLOT_BYTES,
     OffsetMap,
-    count_keyless,
     index_records,
     judge_records,
     rebuild_records,
@@ -21,6 +20,7 @@ from penstock.protocol.kernels.compaction_runs_py import (
     RunFilter,
     index_run,
 )
+from penstock.protocol.kernels.record_checks_py import check_records
 
 __all__ = [
     "IMPLEMENTATION",
@@ -36,7 +36,7 @@ __all__ = [
     "Run",
     "RunFilter",
     "check_batches",
-    "count_keyless",
+    "check_records",
     "index_records",
     "index_run",
     "judge_records",

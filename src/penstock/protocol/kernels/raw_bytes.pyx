@@ -11,6 +11,7 @@ _FAULTS = {
     VARINT_TOO_LONG: "varint longer than its type",
     BAD_LENGTH: "more data stated than bytes remain",
     BAD_OFFSET_DELTA: "offset delta outside the batch",
+    OFFSET_OUT_OF_ORDER: "offset delta is not the place in the batch",
     BAD_HEADER_COUNT: "more headers stated than bytes remain",
     NO_HEADER_KEY: "header without key",
     WRONG_RECORD_LENGTH: "record ends off the length it states",

@@ -87,6 +87,8 @@ log.flush.offset.checkpoint.interval.ms: int = 60000 [0..]
     Pause between two checkpoints of the recovery points.
 log.flush.start.offset.checkpoint.interval.ms: int = 60000 [0..]
     Pause between two checkpoints of the log start offsets.
+penstock.produce.validation: string = full {full, header} cluster-wide
+    Checks of produced batches: all of their records, as Kafka does, or only what their headers state.
 penstock.acks.fsync: boolean = false
     Acknowledges only records that are on the disk: responses wait for a shared fsync.
 penstock.trust.page.cache: boolean = true
