@@ -13,7 +13,6 @@ from record_samples import (
     mutations,
     numbered,
     record_lists,
-    records,
 )
 
 from penstock.protocol import batch

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache, partial
 from typing import Final, NamedTuple, TypeAlias
@@ -14,8 +15,10 @@ from penstock.arrow.decoded import Decoded, Format
 from penstock.arrow.layout import ERROR_COLUMN, HEADERS, KEPT_COLUMNS, Layout
 from penstock.client.reading.fetcher import PartitionRange
 from penstock.errors import PenstockError
-from penstock.protocol.batch import Buffer
+from penstock.protocol.batch import BatchHeader, Buffer, CorruptBatch, MalformedRecords
 from penstock.protocol.columns import BinaryColumn, HeadersColumn, RecordColumns, decode_columns
+
+log = logging.getLogger(__name__)
 
 # A few MB of ordinary records: large enough to be cheap per row, small enough to stay in the cache.
 ROWS_PER_BATCH: Final = 32_768
@@ -86,6 +89,7 @@ def record_batches(
             check_crc=check_crcs,
             stop_at_rows=ROWS_PER_BATCH,
             stop_at_bytes=_BYTES_PER_BATCH,
+            on_damage=partial(_on_damage, wanted, layout),
         )
         if columns.rows:
             arrays = _Arrays(columns, wanted, layout)
@@ -100,6 +104,19 @@ def record_batches(
         if not columns.end_position:
             return
         rest = rest[columns.end_position :]
+
+
+def _on_damage(
+    wanted: PartitionRange, layout: Layout, header: BatchHeader, error: CorruptBatch | MalformedRecords
+) -> None:
+    """Name a damaged batch: in the log if the layout leaves such batches out, else in the error to raise."""
+    where = f"{wanted.topic}-{wanted.partition}, offsets {header.base_offset} to {header.last_offset}"
+    if layout.damaged_batches == "fail":
+        raise type(error)(
+            f"the batch of {where} is damaged: {error} (damaged_batches, or the option damagedBatches, "
+            "set to skip leaves such batches out)"
+        ) from error
+    log.warning("damaged batch skipped batch=%r reason=%r", where, str(error))
 
 
 class _Arrays:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 import pyarrow as pa
@@ -19,7 +19,9 @@ ERROR_COLUMN: Final = "_error"
 # Columns with the original bytes of key and value, in rows with an error.
 KEPT_COLUMNS: Final = {"_error_key": "key", "_error_value": "value"}
 DecodeErrors = Literal["fail", "null", "column", "dead-letter"]
+DamagedBatches = Literal["fail", "skip"]
 DECODE_ERRORS: Final[tuple[DecodeErrors, ...]] = ("fail", "null", "column", "dead-letter")
+DAMAGED_BATCHES: Final[tuple[DamagedBatches, ...]] = ("fail", "skip")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,8 @@ class Layout:
     ``decode_errors`` determines what happens to a value that its format cannot read. ``fail`` ends the read.
     ``null`` makes the value null and writes the reason to the column ``_error``. ``column`` also adds columns
     with the original bytes. ``dead-letter`` leaves the record out and passes it to the dead letter callback.
+    ``damaged_batches`` determines what happens to a batch that is damaged, so that none of its records can be
+    read: ``fail`` ends the read, ``skip`` logs a warning and leaves the batch out.
     ``columns`` None means all columns. ``timestamp_unit`` is ms as in Kafka, or us, the only unit of Spark.
     """
 
@@ -38,6 +42,7 @@ class Layout:
     include_headers: bool = False
     timestamp_unit: Literal["ms", "us"] = "ms"
     columns: tuple[str, ...] | None = None
+    damaged_batches: DamagedBatches = "fail"
 
     @property
     def schema(self) -> pa.Schema:
@@ -69,11 +74,4 @@ class Layout:
         for name in columns:
             if name not in known:
                 raise ConfigError(f"'columns': unknown column {name!r}, expected some of {', '.join(known)}")
-        return Layout(
-            self.key,
-            self.value,
-            self.decode_errors,
-            self.include_headers,
-            self.timestamp_unit,
-            tuple(columns),
-        )
+        return replace(self, columns=tuple(columns))

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from penstock.arrow.decoded import Format
 from penstock.arrow.formats import REGISTERED, make_format
-from penstock.arrow.layout import DECODE_ERRORS, DecodeErrors, Layout
+from penstock.arrow.layout import DAMAGED_BATCHES, DECODE_ERRORS, DamagedBatches, DecodeErrors, Layout
 from penstock.arrow.loss import LossRule
 from penstock.arrow.positions import Position, resolve
 from penstock.arrow.ranges import fetch_ranges
@@ -53,6 +53,7 @@ def read(
     value_schema: SchemaChoice | str | pa.Schema | pa.DataType | None = None,
     registry: str | Mapping[str, str] | None = None,
     decode_errors: DecodeErrors = "fail",
+    damaged_batches: DamagedBatches = "fail",
     include_headers: bool = False,
     isolation_level: str = "read_committed",
     fail_on_data_loss: bool = True,
@@ -83,6 +84,7 @@ def read(
         registry: URLs of a schema registry, or the properties of its client (``schema.registry.url``, …).
         decode_errors: ``"fail"``; ``"null"`` with the reason in the column ``_error``; ``"column"``, with the
             record's bytes in ``_error_key`` and ``_error_value`` as well.
+        damaged_batches: ``"fail"``, or ``"skip"`` to leave out batches of which no record can be read.
         isolation_level: ``read_committed`` leaves out records of open and aborted transactions.
         fail_on_data_loss: whether records that no longer exist when they are read are an error or a warning.
         threads: the number of decoding threads. By default only the caller's thread decodes, which is usually
@@ -93,6 +95,8 @@ def read(
     """
     if decode_errors not in _DECODE_ERRORS:
         raise ConfigError(f"'decode_errors': expected one of {_DECODE_ERRORS}, found {decode_errors!r}")
+    if damaged_batches not in DAMAGED_BATCHES:
+        raise ConfigError(f"'damaged_batches': expected one of {DAMAGED_BATCHES}, found {damaged_batches!r}")
     refuse_idle_registry([] if registry is None else ["registry"], (key_format, value_format))
     names = [topics] if isinstance(topics, str) else list(topics)
     layout = Layout(
@@ -100,6 +104,7 @@ def read(
         value=_format("value", value_format, value_schema, names, registry),
         decode_errors=decode_errors,
         include_headers=include_headers,
+        damaged_batches=damaged_batches,
     ).select(columns)
     if threads is None:
         is_slow = layout.key.is_slow or layout.value.is_slow

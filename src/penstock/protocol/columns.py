@@ -12,10 +12,10 @@ list<struct<key: utf8, value: binary>>.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from penstock.protocol import batch
 from penstock.protocol.batch import (
@@ -107,6 +107,9 @@ class RowColumns:
     headers: HeadersColumn | None = None
 
 
+OnDamage: TypeAlias = Callable[[BatchHeader, CorruptBatch | MalformedRecords], None]
+
+
 # --- decode -------------------------------------------------------------------------------------------------
 
 
@@ -122,6 +125,7 @@ def decode_columns(
     max_bytes: int = DEFAULT_MAX_BYTES,
     stop_at_rows: int = _NO_LIMIT,
     stop_at_bytes: int = _NO_LIMIT,
+    on_damage: OnDamage | None = None,
 ) -> RecordColumns:
     """Decode the records of the batches in `buf` with an offset in [start_offset, end_offset).
 
@@ -132,8 +136,9 @@ def decode_columns(
 
     `next_offset` is the offset to continue at: after the last whole batch, at most `end_offset`, or
     `start_offset` if no batch was whole. `end_position` is the same as a position in `buf`, and its end if
-    nothing in it is left to read. Raises CorruptBatch or MalformedRecords (both name the base offset), and
-    OverflowError if a column would exceed 2 GiB.
+    nothing in it is left to read. ``on_damage`` receives each batch that cannot be decoded; decoding goes on
+    behind the batch if it returns. Without it, CorruptBatch or MalformedRecords are raised (both name the
+    base offset). Raises OverflowError if a column would exceed 2 GiB.
     """
     view = memoryview(buf)
     builder = kernel.ColumnBuilder(include_headers, include_keys, include_values)
@@ -157,9 +162,14 @@ def decode_columns(
                 builder.rows + header.count > stop_at_rows or builder.data_bytes >= stop_at_bytes
             ):
                 break
-            _append_batch(
-                builder, view, position, header, start_offset, end_offset, max_bytes, check_crc=check_crc
-            )
+            try:
+                _append_batch(
+                    builder, view, position, header, start_offset, end_offset, max_bytes, check_crc=check_crc
+                )
+            except (CorruptBatch, MalformedRecords) as error:
+                if on_damage is None:
+                    raise
+                on_damage(header, error)
             next_offset = max(next_offset, min(header.next_offset, end_offset))
         position += size_bytes
     return _columns_of(builder, next_offset, position)

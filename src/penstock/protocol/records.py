@@ -22,7 +22,6 @@ from penstock.protocol.batch import (
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     NO_SEQUENCE,
-    NO_TIMESTAMP,
     BatchHeader,
     Buffer,
     CorruptBatch,

@@ -74,6 +74,7 @@ _SPELLINGS: Final = {
         )
     },
     "decode.errors": "decodeErrors",
+    "damaged.batches": "damagedBatches",
     "dead.letter.topic": "deadLetterTopic",
 }
 _REFUSED: Final = {

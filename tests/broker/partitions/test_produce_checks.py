@@ -43,7 +43,7 @@ class ConfiguredTopic(NamedTuple):
     config: LogConfig
     topic: str = "t"
     partition: int = 0
-    compression_levels: dict[int, int] = {}
+    compression_levels: dict[int, int] = {}  # noqa: RUF012  (a test's constant)
     schema_rules: tuple[SchemaRule, ...] = ()
 
 

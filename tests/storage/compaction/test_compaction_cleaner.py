@@ -4,13 +4,19 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from compaction_bench import append_pairs, records_of, table
-from log_building import Clock, append_marker
+from log_building import START_MS, Clock, append, append_marker
 
+from damaged_batches import damages
+from penstock.protocol import batch
+from penstock.protocol.batch import HEADER_SIZE, MalformedRecords
+from penstock.protocol.compression import Codec
+from penstock.protocol.records import Record, decode_batch
 from penstock.storage.compaction.config import CleanerConfig
 from penstock.storage.compaction.throttler import Throttler
 from penstock.storage.config import LogConfig
@@ -267,6 +273,41 @@ def test_a_damaged_batch_is_named_and_never_rewritten(
     assert leftovers(node.directory) == []
     node.manager.delete("flights", 0)
     assert node.manager.cleaner.uncleanable == set()
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
+def test_malformed_records_stay_and_the_rest_is_cleaned(
+    node: Node, caplog: pytest.LogCaptureFixture, codec: Codec
+) -> None:
+    """The keys of a batch that nobody can read displace no record that can be read."""
+    log = node.create()
+    keyed = [Record(0, START_MS, b"k%d" % (number % 2), b"damaged %d" % number) for number in range(5)]
+    damaged = [
+        data
+        for name, data in damages(keyed, codec).items()
+        if name in ("records cut short", "more records than stated", "noise", "value beyond the record")
+    ]
+    for data in damaged:
+        fill(log, 10)
+        append(log, data)
+    fill(log, 10)
+    end = log.segments.active.base_offset
+    node.tick_until(lambda: (node.directory / CLEANED_OFFSETS).exists() and node.checkpoint() == {NAME: end})
+    found = b"".join(segment.file.pread(segment.size, 0) for segment in log.segments)
+    for data in damaged:
+        assert data[HEADER_SIZE:] in found
+    sound = [record for record in records_of_sound(found) if record.key != b"z"]
+    assert [(record.key, record.value) for record in sound] == [(b"k0", b"8"), (b"k1", b"9")]
+    assert caplog.text.count("damaged batch kept log=flights-0 first_offset=") == len(damaged)
+
+
+def records_of_sound(data: bytes) -> list[Record]:
+    """The records of the batches that can be read."""
+    found: list[Record] = []
+    for position, _ in batch.iter_headers(data):
+        with suppress(MalformedRecords):
+            found += list(decode_batch(data, position))
+    return found
 
 
 def test_a_full_disk_is_told_and_tried_again(node: Node) -> None:

@@ -73,9 +73,12 @@ class BatchChecks:
         """
         if self._has_schema_rules or self._codec not in (None, header.compression):
             return None
-        if not self._reads_records and header.base_timestamp <= header.max_timestamp:
-            if self._accepts(header.base_timestamp, header.max_timestamp):
-                return header
+        if (
+            not self._reads_records
+            and header.base_timestamp <= header.max_timestamp
+            and self._accepts(header.base_timestamp, header.max_timestamp)
+        ):
+            return header
         checked = _check_on_loop(header, records)
         if checked is None or (checked.keyless and self._compacts):
             return None

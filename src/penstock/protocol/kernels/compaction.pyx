@@ -155,28 +155,42 @@ cdef Section _section(View view, header) except *:
     return section
 
 
-cdef Fault index_section(
-    OffsetMap offsets, const Section* section, int64_t start_offset, bint* is_full, int32_t* number
-) noexcept nogil:
-    """Note the keys from `start_offset` on, until the map is full."""
+cdef Fault _walk(const Section* section, int32_t* number) noexcept nogil:
+    """Read all records; `number` is the first with a fault."""
     cdef Py_ssize_t position = 0
-    cdef int64_t offset
     cdef Compacted record
     cdef Fault fault
     cdef int32_t i
-    is_full[0] = False
     for i in range(section.count):
         number[0] = i
         fault = read_compacted(section.at, section.size, position, section.last_offset_delta, &record)
         if fault != OK:
             return fault
+        position = record.end
+    return OK if position == section.size else BYTES_LEFT
+
+
+cdef Fault index_section(
+    OffsetMap offsets, const Section* section, int64_t start_offset, bint* is_full, int32_t* number
+) noexcept nogil:
+    """Note the keys from `start_offset` on, until the map is full. On a fault the map is as it was."""
+    cdef Py_ssize_t position = 0
+    cdef int64_t offset
+    cdef Compacted record
+    cdef Fault fault = _walk(section, number)
+    cdef int32_t i
+    is_full[0] = False
+    if fault != OK:
+        return fault
+    for i in range(section.count):
+        read_compacted(section.at, section.size, position, section.last_offset_delta, &record)
         offset = section.base_offset + record.offset_delta
         if record.key_size >= 0 and offset >= start_offset:
             is_full[0] = not offsets._put(record.key, record.key_size, offset)
             if is_full[0]:
                 return OK
         position = record.end
-    return OK if position == section.size else BYTES_LEFT
+    return OK
 
 
 def index_records(OffsetMap offsets, payload, header, int64_t start_offset):

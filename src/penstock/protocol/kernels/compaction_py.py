@@ -110,10 +110,10 @@ def _compacted_record(payload: bytes, position: int, last_offset_delta: int) -> 
 def index_records(offsets: OffsetMap, payload: Buffer, header: BatchHeader, start_offset: int) -> bool:
     """Map the keys of a batch from `start_offset` on; return False if the map was full before its end.
 
-    `payload` is the decompressed records section. Raises MalformedRecords.
+    `payload` is the decompressed records section. Raises MalformedRecords, with no key mapped.
     """
     data = bytes(payload)
-    for record in compacted_records(data, header):
+    for record in list(compacted_records(data, header)):
         offset = header.base_offset + record.offset_delta
         if (
             record.key_end >= record.key_start

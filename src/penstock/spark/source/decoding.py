@@ -11,7 +11,7 @@ from pyspark.sql.types import StructType
 
 from penstock.arrow.decoded import Format
 from penstock.arrow.formats import FORMAT_NAMES, REGISTERED, make_fitting
-from penstock.arrow.layout import DECODE_ERRORS, DecodeErrors, Layout
+from penstock.arrow.layout import DAMAGED_BATCHES, DECODE_ERRORS, DamagedBatches, DecodeErrors, Layout
 from penstock.arrow.schema_choice import SchemaChoice, refuse_idle_registry
 from penstock.client.settings import ConfigError, boolean, one_of, text, whole_number
 from penstock.registry.client.config import RegistryConfig
@@ -19,10 +19,11 @@ from penstock.spark.options import Options
 from penstock.spark.source.subscription import Assigned, Subscription, Topics
 
 _POLICIES: Mapping[str, DecodeErrors] = {choice: choice for choice in get_args(DecodeErrors)}
+_DAMAGED: Mapping[str, DamagedBatches] = {choice: choice for choice in get_args(DamagedBatches)}
 
 
 def take_layout(options: Options, subscription: Subscription, planned: StructType | None) -> Layout:
-    """Take ``keyFormat``, ``keySchema``, the same for values, ``decodeErrors`` and ``includeHeaders``.
+    """Take ``keyFormat``, ``keySchema``, the same for values, and the other options of the columns.
 
     It also takes the properties of a schema registry. ``planned`` has the columns that Spark has already
     fixed. Raises ConfigError, and errors of the registry's client if it requests a schema.
@@ -37,6 +38,7 @@ def take_layout(options: Options, subscription: Subscription, planned: StructTyp
         value=value,
         decode_errors=policy,
         include_headers=options.take("includeHeaders", boolean, False),
+        damaged_batches=_DAMAGED[options.take("damagedBatches", one_of(*DAMAGED_BATCHES), "fail")],
         timestamp_unit="us",
     )
 

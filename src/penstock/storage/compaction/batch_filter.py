@@ -29,7 +29,7 @@ from penstock.storage.compaction.transactions import CleanedTransactions
 from penstock.storage.producers.producer_entry import ProducerEntry
 
 DECOMPRESSED_BYTES_MAX: Final = 256 << 20
-"""Limit for one decompressed batch. A larger one counts as a decompression bomb; its log is not cleaned."""
+"""Limit for one decompressed batch. A larger one counts as a decompression bomb, and is kept as it is."""
 
 
 class LastRecord(NamedTuple):

@@ -2,7 +2,8 @@
 
 The map holds the newest offset of as many keys as fit into its memory. If it fills up, the clean ends at that
 offset and the next clean continues from there. The cleaner verifies every batch that it reads, because a
-damaged batch must not get a new checksum.
+damaged batch must not get a new checksum. A batch whose checksum is right, and whose records cannot be read
+nevertheless, stays as it is: its producer wrote it wrong, and the rest of the log can be cleaned around it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from contextlib import contextmanager
 from itertools import zip_longest
 from typing import Final, NamedTuple, Protocol
 
-from penstock.protocol.batch import CURRENT_MAGIC, BatchHeader, CorruptBatch, MalformedRecords
+from penstock.protocol.batch import CURRENT_MAGIC, BatchHeader, Buffer, CorruptBatch, MalformedRecords
 from penstock.protocol.kernels import kernel
 from penstock.protocol.records import decode_batch, records_section
 from penstock.storage.compaction.batch_filter import DECOMPRESSED_BYTES_MAX, BatchFilter, last_records
@@ -244,7 +245,7 @@ class Cleaner:
                 if not read_bytes:
                     header, data = reader.batch()
                     read_bytes = len(data)
-                    remaining = batch_filter.apply(header, data)
+                    remaining = _remaining(batch_filter, header, data, str(partition_log.name))
                     if remaining is not None:
                         cleaned.append(*remaining)
                         written_bytes = len(remaining[1])
@@ -268,15 +269,39 @@ class Cleaner:
 
 
 def _map_batch(offsets: kernel.OffsetMap, header: BatchHeader, data: memoryview, start_offset: int) -> bool:
-    """Map the keys of one batch. Returns False if the map is full before the batch ends."""
-    if header.magic == CURRENT_MAGIC:
-        section = records_section(data, header, 0, DECOMPRESSED_BYTES_MAX)
-        return kernel.index_records(offsets, section, header, start_offset)
+    """Map the keys of one batch, none if its records are malformed.
+
+    Returns False if the map is full before the batch ends.
+    """
+    try:
+        if header.magic == CURRENT_MAGIC:
+            section = records_section(data, header, 0, DECOMPRESSED_BYTES_MAX)
+            return kernel.index_records(offsets, section, header, start_offset)
+        records = list(decode_batch(data, max_bytes=DECOMPRESSED_BYTES_MAX))
+    except MalformedRecords:
+        return True
     return all(
         offsets.put(record.key, record.offset)
-        for record in decode_batch(data, max_bytes=DECOMPRESSED_BYTES_MAX)
+        for record in records
         if record.key is not None and record.offset >= start_offset
     )
+
+
+def _remaining(
+    batch_filter: BatchFilter, header: BatchHeader, data: memoryview, log_name: str
+) -> tuple[BatchHeader, Buffer] | None:
+    """Return what the filter leaves of a batch: all of it if its records are malformed."""
+    try:
+        return batch_filter.apply(header, data)
+    except MalformedRecords as error:
+        log.warning(
+            "damaged batch kept log=%s first_offset=%d last_offset=%d reason=%r",
+            log_name,
+            header.base_offset,
+            header.last_offset,
+            str(error),
+        )
+        return header, data
 
 
 def _modified_s(segment: Segment) -> float:

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from penstock.protocol.batch import CorruptBatch, MalformedRecords
+from penstock.protocol.batch import CorruptBatch
 from penstock.storage.errors import CorruptLog, OffsetOutOfRange, StorageFailed
 from penstock.storage.names import TopicPartition
 from penstock.storage.reading import timestamps
@@ -134,7 +134,7 @@ class LogReader:
             if self.segments is not segments:
                 return self._by_time(find)  # retention removed a segment meanwhile
             raise StorageFailed(f"{self._name}: reading by time failed: {error}") from error
-        except (CorruptBatch, MalformedRecords) as error:
+        except CorruptBatch as error:
             raise self._corrupt(f"{self._name}: {error}") from error
         except OSError as error:
             raise StorageFailed(f"{self._name}: reading by time failed: {error}") from error

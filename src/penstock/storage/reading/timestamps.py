@@ -1,6 +1,8 @@
 """Finds offsets by time: the time index narrows the search to a few batches.
 
-At most one batch is decoded (and decompressed). The functions may run in any thread.
+At most one batch is decoded (and decompressed). If its records are damaged, the batch counts as one record at
+its first offset with its latest timestamp, so that a search finds the batch instead of failing. The functions
+may run in any thread.
 """
 
 from __future__ import annotations
@@ -8,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from penstock.protocol.batch import BatchHeader
+from penstock.protocol.batch import BatchHeader, MalformedRecords
 from penstock.protocol.records import Record, decode_batch
 from penstock.storage.segments.scan import headers as scan_headers
 from penstock.storage.segments.segment import Segment
@@ -67,4 +69,8 @@ def _batches(segment: Segment, from_offset: int) -> Iterator[tuple[int, BatchHea
 
 
 def _records(segment: Segment, position: int, header: BatchHeader) -> Iterator[Record]:
-    return decode_batch(segment.file.pread(header.size_bytes, position), max_bytes=DECOMPRESSED_BYTES_MAX)
+    data = segment.file.pread(header.size_bytes, position)
+    try:
+        yield from decode_batch(data, max_bytes=DECOMPRESSED_BYTES_MAX)
+    except MalformedRecords:
+        yield Record(header.base_offset, header.max_timestamp, None, None)
