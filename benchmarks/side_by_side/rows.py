@@ -21,7 +21,7 @@ START = "start to first acknowledgement"
 AT_REST = "At rest"
 SIZES = {"100 B": 100, "1 KiB": 1024, "10 KiB": 10240}
 KIB = Data(1024)
-COMPRESSED = {codec.name.lower(): Data(1024, codec) for codec in (Codec.LZ4, Codec.ZSTD)}
+COMPRESSED = {codec.name.lower(): Data(1024, codec) for codec in Codec if codec != Codec.NONE}
 COMPACT = (
     ("cleanup.policy", "compact"),
     ("segment.bytes", str(64 << 20)),
@@ -63,6 +63,9 @@ def _produce() -> Iterator[Row]:
     yield Row("Produce", "produce 1 KiB, acks all, idempotent", Produce(KIB, acks=-1, idempotent=True))
     for name, data in COMPRESSED.items():
         yield Row("Produce", f"produce 1 KiB, {name}", Produce(data))
+    for codec in (Codec.LZ4, Codec.ZSTD):
+        large = Produce(Data(1024, codec, records_per_batch=900), per_request=1)
+        yield Row("Produce", f"produce 1 KiB, {codec.name.lower()}, batches of 900 KiB", large)
     yield Row("Produce", "produce 1 KiB, 1 partition", Produce(KIB, partitions=1, per_request=1))
     yield Row("Produce", "produce 1 KiB, 200 partitions", Produce(KIB, partitions=200, per_request=50))
     for count in (1, 100):

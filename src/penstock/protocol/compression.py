@@ -1,16 +1,19 @@
 """The four codecs of record batches, in both directions, with a limit on decompressed output.
 
 gzip uses the standard library's zlib (it can stop at a byte limit, and compresses faster than cramjam's at
-the default level); lz4 frames use the `lz4` package; snappy blocks and zstd use cramjam, which is given an
-output buffer of limited size. All functions release the GIL for large inputs and belong in a worker thread,
-never on the event loop. They do not hold the GIL for long over large outputs either: these are assembled
-piece by piece, in memory that is mapped rather than cleared or grown.
+the default level); lz4 frames use the `lz4` package; zstd uses `zstandard`, which can keep its context from
+one batch to the next; snappy uses cramjam, which is given an output buffer of limited size. All functions
+release the GIL for large inputs, which belong in a worker thread, never on the event loop. They do not hold
+the GIL for long over large outputs either: these are assembled piece by piece, in memory that is mapped
+rather than cleared or grown.
 """
 
 from __future__ import annotations
 
 import mmap
+import threading
 import zlib
+from collections.abc import Iterator
 from enum import IntEnum
 from struct import Struct
 from struct import error as StructError
@@ -18,6 +21,7 @@ from typing import Final, NamedTuple
 
 import cramjam
 import lz4.frame
+import zstandard
 
 from penstock.protocol.batch import Buffer, MalformedRecords
 
@@ -81,7 +85,7 @@ def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
         case Codec.LZ4:
             return _compress_lz4(data, _checked_level(codec, level))
         case Codec.ZSTD:
-            return bytes(cramjam.zstd.compress(data, _checked_level(codec, level)))
+            return zstandard.ZstdCompressor(level=_checked_level(codec, level)).compress(data)
     return bytes(data)
 
 
@@ -312,36 +316,65 @@ _ZSTD_DICTIONARY_ID_BYTES: Final = (0, 1, 2, 4)
 _ZSTD_RAW, _ZSTD_RLE, _ZSTD_COMPRESSED = 0, 1, 2
 
 
+class _ZstdFrame(NamedTuple):
+    """One frame of zstd data; `bound` limits its decompressed bytes, as its blocks say."""
+
+    start: int
+    end: int
+    bound: int
+
+
+class _ZstdContexts(threading.local):
+    """The decompressor of each thread: to make one takes longer than to decompress a small batch."""
+
+    def __init__(self) -> None:
+        self.decompressor = zstandard.ZstdDecompressor()
+
+
+_zstd = _ZstdContexts()
+
+
 def _decompress_zstd(data: Buffer, max_bytes: int) -> Buffer:
-    """Decompress into one buffer, sized by the upper bound that the frame headers give (RFC 8878)."""
-    bound = _zstd_bound(data)
-    out = _output(min(bound, max_bytes))
-    try:
-        size: int = cramjam.zstd.decompress_into(data, out)
-    except cramjam.DecompressionError as error:
-        if bound > max_bytes and "whole buffer" in str(error):
-            raise _too_large("zstd", max_bytes) from None
-        raise CompressionError(f"zstd data is damaged: {error}") from None
-    return out[:size]
+    """Decompress all frames; each gets an output of the size that its headers allow at most (RFC 8878)."""
+    parts: list[bytes] = []
+    room = max_bytes
+    with memoryview(data) as view:
+        for start, end, bound in _zstd_frames(view):
+            frame = view[start:end]
+            try:
+                stated = zstandard.frame_content_size(frame)
+                if stated > bound:
+                    raise CompressionError(f"zstd frame states {stated} bytes, its blocks hold up to {bound}")
+                if stated > room:
+                    raise _too_large("zstd", max_bytes)
+                part = _zstd.decompressor.decompress(frame, max_output_size=min(bound, room) or 1)
+            except zstandard.ZstdError as error:
+                if bound > room and "did not decompress full frame" in str(error):
+                    raise _too_large("zstd", max_bytes) from None
+                raise CompressionError(f"zstd data is damaged: {error}") from None
+            room -= len(part)
+            parts.append(part)
+    if not parts:
+        raise CompressionError("zstd data is empty")
+    return _joined(parts)
 
 
-def _zstd_bound(data: Buffer) -> int:
-    """An upper bound of the decompressed size, from frame and block headers alone."""
-    view = memoryview(data)
-    position = bound = 0
+def _zstd_frames(view: memoryview) -> Iterator[_ZstdFrame]:
+    """Find the frames by their headers and those of their blocks alone."""
+    position = 0
     try:
         while position < len(view):
             magic = int.from_bytes(view[position : position + 4], "little")
             if magic & ~0xF == _ZSTD_SKIPPABLE_MAGIC:
                 position += 8 + int.from_bytes(view[position + 4 : position + 8], "little")
             elif magic == _ZSTD_MAGIC:
-                position, size = _walk_zstd_frame(view, position)
-                bound += size
+                start = position
+                position, bound = _walk_zstd_frame(view, position)
+                yield _ZstdFrame(start, position, bound)
             else:
                 raise CompressionError("zstd data has an unknown frame")
     except IndexError:
         raise CompressionError("zstd data is cut short") from None
-    return bound
 
 
 def _walk_zstd_frame(view: memoryview, position: int) -> tuple[int, int]:

@@ -11,7 +11,7 @@ NO_EARLIEST: Final = (1 << 63) - 1
 
 
 class CheckedRecords(NamedTuple):
-    """What the records of a batch have in common. Timestamps are in ms since the epoch."""
+    """The range of the timestamps of a batch, in ms since the epoch, and how many records have no key."""
 
     earliest_timestamp: int
     """NO_EARLIEST if no record has a timestamp."""

@@ -33,7 +33,7 @@ from penstock.spark.launching.java import cache_directory
 DIRECTORY: Final = "penstock-library"
 """The directory into which Spark unpacks the archive, below the working directory of each executor."""
 
-EXECUTOR_NEEDS: Final = ("cramjam", "crc32c", "lz4", "msgspec")
+EXECUTOR_NEEDS: Final = ("cramjam", "crc32c", "lz4", "msgspec", "zstandard")
 """The distributions that source, sink and streams applications import in an executor."""
 DRIVER_NEEDS: Final = (
     *EXECUTOR_NEEDS,
