@@ -24,24 +24,25 @@ ids = st.sampled_from([{}, dict.fromkeys(["a", "b", "Z", "_", "0"], ONE)])
 groups = st.none() | st.builds(GroupRef, st.text(min_size=1), st.text())
 
 
-@given(offsets, ids, groups)
-def test_json_round_trip_has_one_text(given_offsets, given_ids, group):
+@given(offsets, ids, groups, st.none() | st.text())
+def test_json_round_trip_has_one_text(given_offsets, given_ids, group, cluster):
     """Spark compares the text to find out whether there is anything new."""
-    kept = Checkpointed(given_offsets, given_ids, group)
+    kept = Checkpointed(given_offsets, given_ids, group, cluster)
     text = json.dumps(kept.to_json())
     again = Checkpointed.from_json(json.loads(text))
-    assert (again.offsets, again.group) == (given_offsets, group)
+    assert (again.offsets, again.group, again.cluster_id) == (given_offsets, group, cluster)
     assert json.dumps(again.to_json()) == text
-    backwards = Checkpointed(dict(reversed(given_offsets.items())), given_ids, group)
+    backwards = Checkpointed(dict(reversed(given_offsets.items())), given_ids, group, cluster)
     assert json.dumps(backwards.to_json()) == text
     assert from_json(json.loads(text)) == given_offsets, "who wants offsets alone gets them"
 
 
 def test_the_shape():
-    kept = Checkpointed({A1: 5, A0: 3}, {"a": ONE}, GroupRef("g", "c"))
+    kept = Checkpointed({A1: 5, A0: 3}, {"a": ONE}, GroupRef("g", "c"), "c")
     assert kept.to_json() == {
         "a": {"0": 3, "1": 5},
         "@topics": {"a": ONE},
+        "@cluster": {"id": "c"},
         "@group": {"id": "g", "cluster": "c"},
     }
     assert kept.topic_id("a") == b"1" * 16

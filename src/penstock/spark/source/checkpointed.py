@@ -2,9 +2,11 @@
 
 Its format is that of Spark's own Kafka source, so a query can continue a checkpoint of ``format("kafka")``:
 
-    {"orders": {"0": 123, "1": 98}, "@topics": {"orders": "Zc2…"}, "@group": {"id": "g", "cluster": "Mk…"}}
+    {"orders": {"0": 123, "1": 98}, "@topics": {"orders": "Zc2…"}, "@cluster": {"id": "Mk…"},
+     "@group": {"id": "g", "cluster": "Mk…"}}
 
-``@topics`` has the ids of topics, so that a topic which was deleted and created again is recognized.
+``@topics`` has the ids of topics, so that a topic which was deleted and created again is recognized, and
+``@cluster`` the id of their cluster, so that the addresses of another one are recognized.
 ``@group`` names the consumer group that follows the query, and its cluster: an exactly-once sink commits the
 same offsets in its transaction.
 """
@@ -12,7 +14,7 @@ same offsets in its transaction.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 from penstock.client.connections.metadata import TopicPartition
@@ -20,6 +22,7 @@ from penstock.protocol.uuids import uuid_from_text
 from penstock.spark.source.offsets import Offsets, from_json, to_json
 
 TOPICS: Final = "@topics"
+CLUSTER: Final = "@cluster"
 GROUP: Final = "@group"
 
 JsonOffsets = dict[str, dict[str, Any]]
@@ -34,11 +37,15 @@ class GroupRef(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Checkpointed:
-    """The next offsets to read, the ids of topics that have one, as text, and the group, if any."""
+    """The next offsets to read, the ids of topics that have one, as text, and the group, if any.
+
+    ``cluster_id`` is None if the brokers report none, and in checkpoints of earlier releases.
+    """
 
     offsets: Offsets
     topic_ids: Mapping[str, str]
     group: GroupRef | None = None
+    cluster_id: str | None = None
 
     @classmethod
     def from_json(cls, kept: Mapping[str, Mapping[str, Any]]) -> Checkpointed:
@@ -47,6 +54,7 @@ class Checkpointed:
             from_json(kept),
             dict(kept.get(TOPICS, {})),
             None if group is None else GroupRef(str(group["id"]), str(group["cluster"])),
+            kept.get(CLUSTER, {}).get("id"),
         )
 
     def to_json(self) -> JsonOffsets:
@@ -55,6 +63,8 @@ class Checkpointed:
         named = {topic: self.topic_ids[topic] for topic in shaped if topic in self.topic_ids}
         if named:
             shaped[TOPICS] = named
+        if self.cluster_id is not None:
+            shaped[CLUSTER] = {"id": self.cluster_id}
         if self.group is not None:
             shaped[GROUP] = {"id": self.group.group_id, "cluster": self.group.cluster_id}
         return shaped
@@ -77,4 +87,4 @@ class Checkpointed:
         return {tp: offset for tp, offset in self.offsets.items() if tp.topic not in recreated}
 
     def moved_to(self, offsets: Mapping[TopicPartition, int]) -> Checkpointed:
-        return Checkpointed(dict(offsets), self.topic_ids, self.group)
+        return replace(self, offsets=dict(offsets))

@@ -28,8 +28,13 @@ from penstock.client.connections.cluster import Cluster
 from penstock.client.connections.metadata import TopicPartition
 from penstock.client.errors import UnknownPartition
 from penstock.client.reading.fetcher import PartitionRange
-from penstock.client.reading.offsets import EARLIEST, list_offsets
+from penstock.client.reading.offsets import EARLIEST, LATEST, IsolationLevel, list_offsets
 from penstock.spark.source.checkpointed import Checkpointed, GroupRef, JsonOffsets
+from penstock.spark.source.continuing import (
+    require_same_cluster,
+    require_same_subscription,
+    require_whole_entry,
+)
 from penstock.spark.source.group import GroupFollower
 from penstock.spark.source.offsets import Offsets, resolve, to_json
 from penstock.spark.source.options import SourceOptions
@@ -113,6 +118,7 @@ class _Driver:
         self._initial: Checkpointed | None = None
         self._final: Checkpointed | None = None
         self._was_asked = False
+        self._is_same_cluster = False
 
     def close(self) -> None:
         self.tail.close()
@@ -138,7 +144,11 @@ class _Driver:
         self._final = self.tail.checkpointed(self.tail.last_listed, self._group)
 
     def latest(self, start: Checkpointed, limit: ReadLimit) -> Checkpointed:
-        """Return the end of the next batch, which starts at ``start``."""
+        """Return the end of the next batch, which starts at ``start``.
+
+        Raises DataLoss, and ConfigError if the options do not fit the checkpoint.
+        """
+        self._require_same_cluster(start)
         is_first = not self._was_asked
         self._was_asked = True
         if is_first and start == self._initial and self._options.start_moves:
@@ -153,32 +163,58 @@ class _Driver:
                 self._follower.settle(_IDLE_SETTLE_S)
             else:
                 self._follower.require_settled()  # Spark doesn't ask again after this
+        if end != start:
+            require_same_subscription(start, end, self._options.subscription, self._cluster)
+            if self._options.fail_on_data_loss:
+                self._ranges(start, end)
         return end
+
+    def _require_same_cluster(self, start: Checkpointed) -> None:
+        if not self._is_same_cluster:
+            cluster_id = self.tail.checkpointed({}, None).cluster_id or self._cluster.refresh([]).cluster_id
+            require_same_cluster(start, cluster_id, self._options.client.servers_text)
+            self._is_same_cluster = True
 
     def _end(self, start: Checkpointed) -> Checkpointed:
         """The ends of the partitions: the current ones, or those where the run stops."""
         if self._final is not None:
-            if self._went_back(start, self._final):
-                self._final = self._listed_again(start)
+            self._final = self._not_before(start, self._final)
             return self._final
         known = start.offsets if self._held_at is None else self._held_at
         ends = with_retries(self._options.offset_retries, lambda: self.tail.ends(known))
-        end = self.tail.checkpointed(ends, self._group)
-        return self._listed_again(start) if self._went_back(start, end) else end
+        return self._not_before(start, self.tail.checkpointed(ends, self._group))
+
+    def _not_before(self, start: Checkpointed, end: Checkpointed) -> Checkpointed:
+        """Return the end, listed again after a pause while it lies before the start.
+
+        A new leader may still have to learn the previous one's end.
+        """
+        retries = self._options.offset_retries
+        for attempts_left in reversed(range(retries.attempts)):
+            if self._went_back(start, end):
+                end = self._without_open_transactions(start, end)
+            if not attempts_left or not self._went_back(start, end):
+                break
+            retries.pause()
+            with_retries(retries, self.tail.list_now)
+            end = self.tail.checkpointed(self.tail.last_listed, self._group)
+        return end
+
+    def _without_open_transactions(self, start: Checkpointed, end: Checkpointed) -> Checkpointed:
+        """Let partitions end at the start if only an open transaction ends them before it.
+
+        An earlier run has read beyond the transaction with another ``kafka.isolation.level``.
+        """
+        behind = [tp for tp, at in start.still_there(end).items() if end.offsets.get(tp, at) < at]
+        if self._options.fetch.isolation is IsolationLevel.READ_UNCOMMITTED:
+            return end
+        whole = list_offsets(self._cluster, dict.fromkeys(behind, LATEST))
+        held = {tp: start.offsets[tp] for tp in behind if whole[tp].offset >= start.offsets[tp]}
+        return end.moved_to(end.offsets | held)
 
     @staticmethod
     def _went_back(start: Checkpointed, end: Checkpointed) -> bool:
         return any(end.offsets.get(tp, at) < at for tp, at in start.still_there(end).items())
-
-    def _listed_again(self, start: Checkpointed) -> Checkpointed:
-        """List the ends again after a pause: a new leader may still have to learn the previous one's end."""
-        retries = self._options.offset_retries
-        for _ in range(retries.attempts - 1):
-            retries.pause()
-            with_retries(retries, self.tail.list_now)
-            if not self._went_back(start, self.tail.checkpointed(self.tail.last_listed, self._group)):
-                break
-        return self.tail.checkpointed(self.tail.last_listed, self._group)
 
     def _limited(self, start: Checkpointed, end: Checkpointed, limit: ReadLimit) -> Checkpointed:
         if end == start or isinstance(limit, ReadAllAvailable):
@@ -194,21 +230,29 @@ class _Driver:
         return end.moved_to(limit_rows(begin, end.offsets, begins, limit.max_rows))
 
     def plan(self, start: Checkpointed, end: Checkpointed) -> list[list[PartitionRange]]:
-        """Return the ranges that each task of a batch reads. Raises DataLoss."""
+        """Return the ranges that each task of a batch reads.
+
+        Raises DataLoss, and ConfigError if the options do not fit the checkpoint.
+        """
+        self._require_same_cluster(start)
+        require_whole_entry(start, end, self._cluster)
         if self._follower is not None:
             self._follower.pause()
         if not self._was_asked and start == self._initial and self._options.start_moves:
             return []  # batch 0 again: it was empty and only fixed the start
         options = self._options
-        loss = loss_rule(options)
-        for topic in start.recreated(end):
-            loss.report(f"the topic '{topic}' was deleted and created again: its offsets start again")
-        begin = start.still_there(end)
-        ranges = [self._of_its_topic(r, end) for r in plan_ranges(begin, end.offsets, self._earliest, loss)]
+        ranges = [self._of_its_topic(part, end) for part in self._ranges(start, end)]
         if options.max_partitions is not None and len(ranges) > options.max_partitions:
             return share_whole(ranges, options.max_partitions)
         parts = split_ranges(ranges, options.min_partitions, options.max_records_per_partition)
         return [[part] for part in parts]
+
+    def _ranges(self, start: Checkpointed, end: Checkpointed) -> list[PartitionRange]:
+        """Return the range of each partition that has something to read. Raises DataLoss."""
+        loss = loss_rule(self._options)
+        for topic in start.recreated(end):
+            loss.report(f"the topic '{topic}' was deleted and created again: its offsets start again")
+        return plan_ranges(start.still_there(end), end.offsets, self._earliest, loss)
 
     def _of_its_topic(self, part: PartitionRange, end: Checkpointed) -> PartitionRange:
         """Add the topic's id to the range: from the plan, or for an older checkpoint from the cluster."""

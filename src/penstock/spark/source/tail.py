@@ -103,10 +103,11 @@ class Tail:
         self._listed_at = now
 
     def checkpointed(self, offsets: Offsets, group: GroupRef | None) -> Checkpointed:
-        known = self._cluster.metadata.topics
+        metadata = self._cluster.metadata
+        known = metadata.topics
         ids = {tp.topic: known[tp.topic].topic_id for tp in offsets if tp.topic in known}
         named = {topic: uuid_to_text(uuid) for topic, uuid in ids.items() if uuid != ZERO_UUID}
-        return Checkpointed(offsets, named, group)
+        return Checkpointed(offsets, named, group, metadata.cluster_id)
 
     def _is_due(self) -> bool:
         """Whether the ends may have changed since they were listed."""
