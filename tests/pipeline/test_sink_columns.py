@@ -58,6 +58,9 @@ def test_what_does_not_fit_is_named(struct, ddl, has_topic, message):
         find_columns(struct(ddl), has_topic)
 
 
+REPEATED = {"topic": "t", "delivery": "exactly-once", "txnAppId": "a", "txnVersion": "3"}
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -67,6 +70,12 @@ def test_what_does_not_fit_is_named(struct, ddl, has_topic, message):
         ({"kafka.acks": "1", "kafka.enable.idempotence": "true"}, r"needs 'kafka.acks' to be all"),
         ({"kafka.key.serializer": "x"}, r"encode them in the query"),
         ({"kafka.transactional.id": "x"}, r"the sink derives it"),
+        ({"txnAppId": "a"}, r"found option 'txnAppId' without 'txnVersion': set both or neither"),
+        ({"txnVersion": "1"}, r"found option 'txnVersion' without 'txnAppId'"),
+        (REPEATED | {"txnVersion": "-1"}, r"invalid value '-1' for option 'txnVersion': expected a whole"),
+        (REPEATED | {"delivery": "at-least-once"}, r"'txnVersion' need 'delivery' to be exactly-once"),
+        (REPEATED | {"checkpointLocation": "/c"}, r"'txnVersion' are for df.write"),
+        ({k: v for k, v in REPEATED.items() if k != "topic"}, r"'txnVersion' need the option 'topic'"),
     ],
 )
 def test_options_that_cannot_be_are_named(options, message):
@@ -78,6 +87,11 @@ def test_the_options_of_the_query_are_no_mistake():
     parsed = parse_sink(SERVERS | {"topic": "t", "checkpointLocation": "/c", "queryName": "q"})
     assert parsed.topic == "t"
     assert parsed.producer.idempotent
+
+
+def test_a_version_and_its_program_go_together():
+    assert parse_sink(SERVERS | REPEATED).app_version == ("a", 3)
+    assert parse_sink(SERVERS | {"topic": "t"}).app_version is None
 
 
 @pytest.mark.parametrize("slice_from", [0, 1])

@@ -48,6 +48,7 @@ from penstock.protocol.records import Record, encode_batch
 from penstock.spark.sink import publisher as publishing
 from penstock.spark.sink.encoding import EncodedBatch
 from penstock.spark.sink.marker import Marker, MarkerDamaged
+from penstock.spark.sink.options import AppVersion
 from penstock.spark.sink.publisher import (
     Content,
     MarkerMismatch,
@@ -57,6 +58,7 @@ from penstock.spark.sink.publisher import (
     RunFenced,
     publish_once,
 )
+from penstock.spark.sink.repeatable import publish_version
 from penstock.testing import Cluster
 from waiting import wait_until
 from wire_proxy import Fate, Request, WireProxy
@@ -189,9 +191,11 @@ def kill_at(target: Target, query_id: str, batch_id: int, run_id: str, place: Pl
 
     Return whether it did: some requests are repeated until the broker is ready, and how often varies.
     """
-    process = multiprocessing.get_context("fork").Process(
-        target=publish, args=(target.servers, query_id, batch_id, run_id)
-    )
+    return kill(target, lambda: publish(target.servers, query_id, batch_id, run_id), place, fate)
+
+
+def kill(target: Target, run: Callable[[], object], place: Place, fate: Fate) -> bool:
+    process = multiprocessing.get_context("fork").Process(target=run)
     seen: list[Request] = []
     pid_is_known = threading.Event()
 
@@ -553,6 +557,48 @@ def test_a_job_is_published_as_a_whole_or_not_at_all(target: Target) -> None:
         assert committed_values(target.servers, TOPICS[1]) == [[], []]
         publish_once(cluster, ProducerConfig(), f"job-{uuid.uuid4()}", 60_000, content)
     expect_exactly(target, [0])
+
+
+def publish_as(servers: str, app_id: str, version: int, topic: str = TOPICS[0]) -> Outcome:
+    with connect(servers) as cluster:
+        return publish_version(
+            cluster,
+            ProducerConfig(),
+            topic,
+            AppVersion(app_id, version),
+            60_000,
+            publication(version, "").content,
+        )
+
+
+def test_a_version_is_published_once_wherever_the_process_is_killed(target: Target, query_id: str) -> None:
+    """`query_id` is the id of the program here."""
+    assert publish_as(target.servers, query_id, 0) is Outcome.PUBLISHED
+    lost, either = {Outcome.PUBLISHED}, set(Outcome)
+    moments = [
+        (ApiKey.TXN_OFFSET_COMMIT, Fate.PASS, lost),
+        (ApiKey.PRODUCE, Fate.PASS, lost),
+        (ApiKey.END_TXN, Fate.CUT_BEFORE, lost),
+        (ApiKey.END_TXN, Fate.PASS, either),
+    ]
+    for version, (key, fate, expected) in enumerate(moments, 1):
+        was_killed = kill(
+            target, lambda at=version: publish_as(target.servers, query_id, at), Place(key, 0), fate
+        )
+        assert was_killed
+        assert publish_as(target.servers, query_id, version) in expected
+        assert publish_as(target.servers, query_id, version) is Outcome.WAS_PUBLISHED
+    assert publish_as(target.servers, query_id, 1) is Outcome.WAS_PUBLISHED, "a smaller version is skipped"
+    expect_exactly(target, list(range(len(moments) + 1)))
+
+
+def test_a_version_counts_for_its_program_and_topic_alone(target: Target, query_id: str) -> None:
+    first, second = TOPICS
+    assert publish_as(target.servers, query_id, 5, first) is Outcome.PUBLISHED
+    assert publish_as(target.servers, query_id, 5, second) is Outcome.PUBLISHED
+    assert publish_as(target.servers, f"another-{query_id}", 4, first) is Outcome.PUBLISHED
+    assert publish_as(target.servers, query_id, 5, second) is Outcome.WAS_PUBLISHED
+    expect_exactly(target, [5, 5, 4])
 
 
 def test_a_batch_larger_than_the_topic_takes_is_split_in_its_transaction(target: Target) -> None:

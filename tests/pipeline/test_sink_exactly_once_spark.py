@@ -208,6 +208,63 @@ def test_a_job_is_written_as_a_whole_or_not_at_all(spark, servers, make_topic, c
     assert list(staging.iterdir()) == []
 
 
+def test_a_repeated_foreach_batch_writes_its_topic_once(
+    spark, servers, make_topic, produce, committed, tmp_path
+):
+    """An aggregation in update mode, written to a topic beside a table; a batch fails between the two."""
+    source, target = make_topic(), make_topic()
+    table = tmp_path / "table"
+    failing = [1]
+
+    def write(batch, batch_id):
+        rows = batch.selectExpr("value AS key", "concat(value, ' ', count) AS value")
+        (
+            rows.write.format("penstock")
+            .options(topic=target, delivery="exactly-once", txnAppId="counts", txnVersion=batch_id)
+            .option("kafka.bootstrap.servers", servers)
+            .mode("append")
+            .save()
+        )
+        if batch_id in failing:
+            failing.remove(batch_id)
+            raise ValueError("between topic and table")
+        rows.write.mode("overwrite").json(str(table / str(batch_id)))
+
+    def run():
+        rows = (
+            spark.readStream.format("penstock")
+            .options(subscribe=source, startingOffsets="earliest")
+            .option("kafka.bootstrap.servers", servers)
+            .load()
+        )
+        query = (
+            rows.groupBy(rows.value.cast("string").alias("value"))
+            .count()
+            .writeStream.outputMode("update")
+            .foreachBatch(write)
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        try:
+            assert query.awaitTermination(60)
+        finally:
+            query.stop()
+
+    produce(source, [b"a", b"b", b"a"])
+    run()
+    produce(source, [b"a"])
+    with pytest.raises(PySparkException, match="between topic and table"):
+        run()
+    assert sorted(committed(target)[0]) == [b"a 2", b"a 3", b"b 1"]
+    run()
+    produce(source, [b"b"])
+    run()
+    [found] = committed(target)
+    assert sorted(found) == [b"a 2", b"a 3", b"b 1", b"b 2"]
+    assert sorted(row.value.encode() for row in spark.read.json(f"{table}/*").collect()) == sorted(found)
+
+
 def test_a_stream_without_a_checkpoint_of_its_own_is_refused(spark, servers, make_topic, tmp_path):
     stream = spark.readStream.format("rate").load().selectExpr("cast(value AS string) value")
     spark.conf.set("spark.sql.streaming.checkpointLocation", str(tmp_path))

@@ -44,6 +44,7 @@ from penstock.spark.sink.publisher import (
     Publisher,
     publish_once,
 )
+from penstock.spark.sink.repeatable import WRITE_PREFIX, publish_version
 from penstock.spark.sink.staged import INLINE_BYTES, Run, Stage, TaskStaged, partitions_of
 from penstock.spark.workers.connections import shared_cluster
 from penstock.spark.workers.memory import settle_worker
@@ -52,7 +53,6 @@ log = logging.getLogger(__name__)
 
 UNSTAGED_BYTES_MAX: Final = 64 << 20
 """The limit for a task of a batch write without a staging directory: the driver keeps its data in memory."""
-JOB_PREFIX: Final = "penstock-write-"
 
 # The local properties that Spark sets for the jobs of a query. The job group is the run's id.
 _QUERY_ID: Final = "sql.streaming.queryId"
@@ -210,7 +210,10 @@ class ExactlyOnceStreamWriter(DataSourceStreamArrowWriter):
 
 
 class ExactlyOnceBatchWriter(DataSourceArrowWriter):
-    """The writer of one `df.write`: one transaction with its own id publishes all rows or none."""
+    """The writer of one `df.write`, of which one transaction publishes all rows or none.
+
+    The transaction has an id of its own, or that of the program that may repeat the write.
+    """
 
     def __init__(self, options: SinkOptions, schema: StructType) -> None:
         self._options = options
@@ -233,21 +236,22 @@ class ExactlyOnceBatchWriter(DataSourceArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Publish all rows. Raises TransactionLost, StagedBatchMissing, ClientError."""
+        options = self._options
         reports = _reports(messages)
         staging = self._staging()
-        partitions = partitions_of(reports)
-        if partitions:
-            publish_once(
-                shared_cluster(self._options.client),
-                self._options.producer,
-                f"{JOB_PREFIX}{self._job_id}",
-                self._options.transaction.timeout_ms,
-                Content(
-                    partitions,
-                    lambda: chain.from_iterable(report.batches(staging) for report in reports),
-                    {},
-                ),
+        content = Content(
+            partitions_of(reports),
+            lambda: chain.from_iterable(report.batches(staging) for report in reports),
+            {},
+        )
+        cluster, timeout_ms = shared_cluster(options.client), options.transaction.timeout_ms
+        if options.app_version is not None:
+            assert options.topic is not None
+            publish_version(
+                cluster, options.producer, options.topic, options.app_version, timeout_ms, content
             )
+        elif content.partitions:
+            publish_once(cluster, options.producer, f"{WRITE_PREFIX}{self._job_id}", timeout_ms, content)
         self._remove_staging()
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
@@ -256,7 +260,7 @@ class ExactlyOnceBatchWriter(DataSourceArrowWriter):
     def _staging(self) -> Location | None:
         if self._staging_uri is None:
             return None
-        return Location.open(self._staging_uri, "stagingLocation").child(f"{JOB_PREFIX}{self._job_id}")
+        return Location.open(self._staging_uri, "stagingLocation").child(f"{WRITE_PREFIX}{self._job_id}")
 
     def _remove_staging(self) -> None:
         staging = self._staging()

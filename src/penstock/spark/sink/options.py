@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import NamedTuple
 
 from penstock.arrow.encoding import Encoding
 from penstock.client.config import ClientConfig
@@ -14,6 +15,8 @@ from penstock.protocol.compression import LEVELS, Codec
 from penstock.spark.options import Options
 from penstock.spark.sink.formats import take_encodings
 
+_VERSION_MAX = 2**63 - 2
+"""The largest ``txnVersion``: the version after it is stored as an offset."""
 # Options of the query itself, which Spark passes to the sink as well.
 _OF_THE_QUERY = ("queryName",)
 
@@ -54,12 +57,20 @@ class TransactionConfig:
     timeout_ms: int = setting("transaction.timeout.ms", 60_000, whole_number(1))
 
 
+class AppVersion(NamedTuple):
+    """A batch write, by the program that may repeat it and the version that the program gave it."""
+
+    app_id: str
+    version: int
+
+
 @dataclass(frozen=True, slots=True)
 class SinkOptions:
     """The options of one write.
 
     ``checkpoint`` is the query's, or None in a batch write. ``staging`` is the directory in which a batch
-    write puts data too large for a message to the driver.
+    write puts data too large for a message to the driver. ``app_version`` identifies a batch write that may
+    be repeated; it comes with a ``topic``.
     """
 
     client: ClientConfig
@@ -71,6 +82,7 @@ class SinkOptions:
     checkpoint: str | None = None
     staging: str | None = None
     encodings: tuple[Encoding, ...] = ()
+    app_version: AppVersion | None = None
 
     @property
     def encoded_parts(self) -> frozenset[str]:
@@ -90,6 +102,7 @@ def parse_sink(given: Mapping[str, str]) -> SinkOptions:
     checkpoint = options.take("checkpointLocation", text, None)
     staging = options.take("stagingLocation", text, None)
     encodings = take_encodings(options)
+    app_version = _take_app_version(options)
     options.ignore(*_OF_THE_QUERY)
     properties = options.finish(ProducerConfig, BatchConfig, TransactionConfig)
     sink = SinkOptions(
@@ -102,6 +115,7 @@ def parse_sink(given: Mapping[str, str]) -> SinkOptions:
         checkpoint=checkpoint,
         staging=staging,
         encodings=encodings,
+        app_version=app_version,
     )
     if sink.is_exactly_once and not sink.producer.idempotent:
         raise ConfigError(
@@ -118,4 +132,32 @@ def parse_sink(given: Mapping[str, str]) -> SinkOptions:
         and not sink.producer.idempotent
     ):
         raise ConfigError("'kafka.enable.idempotence' needs 'kafka.acks' to be all")
+    _check_app_version(sink)
     return sink
+
+
+def _take_app_version(options: Options) -> AppVersion | None:
+    app_id = options.take("txnAppId", text, None)
+    version = options.take("txnVersion", whole_number(0, _VERSION_MAX), -1)
+    if app_id is None and version < 0:
+        return None
+    if app_id is None or version < 0:
+        given, missing = ("txnVersion", "txnAppId") if app_id is None else ("txnAppId", "txnVersion")
+        raise ConfigError(f"found option '{given}' without '{missing}': set both or neither")
+    return AppVersion(app_id, version)
+
+
+def _check_app_version(sink: SinkOptions) -> None:
+    if sink.app_version is None:
+        return
+    if sink.checkpoint is not None:
+        raise ConfigError(
+            "options 'txnAppId' and 'txnVersion' are for df.write: a streaming query has its checkpoint"
+        )
+    if not sink.is_exactly_once:
+        raise ConfigError("options 'txnAppId' and 'txnVersion' need 'delivery' to be exactly-once")
+    if sink.topic is None:
+        raise ConfigError(
+            "options 'txnAppId' and 'txnVersion' need the option 'topic': the cluster keeps the last version "
+            "of each topic"
+        )

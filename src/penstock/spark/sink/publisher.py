@@ -22,7 +22,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
-from typing import Final
+from typing import ClassVar, Final
 
 from penstock.client.connections.cluster import Cluster
 from penstock.client.connections.metadata import TopicPartition
@@ -110,6 +110,9 @@ class Publisher:
     query runs, if any.
     """
 
+    id_prefix: ClassVar[str] = GROUP_PREFIX
+    """The start of the ids of its group and its transactions."""
+
     def __init__(
         self,
         cluster: Cluster,
@@ -120,7 +123,7 @@ class Publisher:
         driver_id: str = "",
         ownership: Ownership | None = None,
     ) -> None:
-        self.group_id = f"{GROUP_PREFIX}{query_id}"
+        self.group_id = f"{self.id_prefix}{query_id}"
         self._query_id = query_id
         self._cluster = cluster
         self._producer = producer
