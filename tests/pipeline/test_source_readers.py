@@ -2,6 +2,7 @@
 
 import itertools
 import pickle
+import socket
 import time
 import uuid
 
@@ -12,7 +13,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from penstock.arrow.layout import Layout
 from penstock.arrow.loss import DataLoss
-from penstock.client.errors import UnknownPartition
+from penstock.client.errors import NothingListens, UnknownPartition
 from penstock.client.settings import ConfigError
 from penstock.spark.datasource import PenstockDataSource
 from penstock.spark.source.offsets import from_json, to_json
@@ -255,3 +256,18 @@ def test_a_deleted_topic_fails_the_query_or_is_left_out(stream, make_topic, prod
     with pytest.raises(DataLoss, match=f"partitions {gone}-0 do not exist any more"):
         strict.partitions(start, end)
     assert values(lenient, lenient.partitions(start, end)) == numbers(0, 3)
+
+
+def test_addresses_where_nothing_listens_are_reported_soon():
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{unused.getsockname()[1]}"
+        options = {"bootstrap.servers": address, "subscribe": "t", "kafka.default.api.timeout.ms": "300"}
+        for more in ({}, {"group.id": "g"}):
+            described = PenstockDataSource(options | more)
+            with pytest.raises(NothingListens, match=f"nothing listens at {address}"):
+                batch_reader(described).partitions()
+            with pytest.raises(NothingListens, match=f"nothing listens at {address}"):
+                described.streamReader(described.schema()).initialOffset()
+            with pytest.raises(NothingListens, match=f"nothing listens at {address}"):
+                described.streamReader(described.schema()).prepareForTriggerAvailableNow()

@@ -22,6 +22,10 @@ class ServerUnreachable(ClientError):
     retriable = True
 
 
+class NothingListens(ServerUnreachable):
+    """Every known address refuses connections, or its host has no address."""
+
+
 class AuthenticationFailed(ClientError):
     """Client or server rejects the other: a certificate, a host name, a password or a mechanism is wrong."""
 

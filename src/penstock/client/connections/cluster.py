@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import random
+import socket
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
 from types import TracebackType
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from penstock.client.config import ClientConfig, ServerAddress
 from penstock.client.connections.connection import Connection
@@ -18,7 +20,13 @@ from penstock.client.connections.metadata import (
     topic_errors,
 )
 from penstock.client.connections.retry import RetryPolicy
-from penstock.client.errors import ClientError, ServerUnreachable, UnknownPartition, error_from
+from penstock.client.errors import (
+    ClientError,
+    NothingListens,
+    ServerUnreachable,
+    UnknownPartition,
+    error_from,
+)
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.codec import Message
 from penstock.protocol.errors import ErrorCode
@@ -26,6 +34,9 @@ from penstock.protocol.messages import MetadataRequest, MetadataResponse
 
 Response = TypeVar("Response")
 T = TypeVar("T")
+
+LISTENER_PATIENCE_MS: Final = 10_000
+"""The time for which a first contact retries where nothing listens: a single broker restarts within it."""
 
 
 class Cluster:
@@ -117,6 +128,19 @@ class Cluster:
             )
         return Connection.connect(address, self.config)
 
+    def require_listener(self) -> None:
+        """Connect to any server, at a first contact, whose address may be wrong. Raises NothingListens soon.
+
+        All other failures are left to later calls, which retry for ``default.api.timeout.ms``.
+        """
+        timeout_ms = min(self.policy.timeout_ms, LISTENER_PATIENCE_MS)
+        try:
+            replace(self.policy, timeout_ms=timeout_ms).run(self._any_connection)
+        except NothingListens:
+            raise
+        except ServerUnreachable:
+            return
+
     def retry(self, operation: Callable[[], T]) -> T:
         """Repeat ``operation`` until it returns, fails for good, or ``default.api.timeout.ms`` has passed."""
         return self.policy.run(operation)
@@ -135,6 +159,15 @@ class Cluster:
                 return Connection.connect(address, self.config)
             except ServerUnreachable as error:
                 failures[address] = error
+        unused = [
+            f"{address} ({cause.strerror})"
+            for address, error in failures.items()
+            if isinstance(cause := error.__cause__, ConnectionRefusedError | socket.gaierror)
+        ]
+        if len(unused) == len(failures):
+            raise NothingListens(
+                f"no server of the cluster can be reached: nothing listens at {', '.join(unused)}"
+            )
         reasons = "; ".join(str(error) for error in failures.values())
         raise ServerUnreachable(f"no server of the cluster can be reached: {reasons}")
 

@@ -235,7 +235,10 @@ class ExactlyOnceBatchWriter(DataSourceArrowWriter):
         return _stage_rows(iterator, self._options, self._columns, stage, None)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Publish all rows. Raises TransactionLost, StagedBatchMissing, ClientError."""
+        """Publish all rows, unless this version of the write was published.
+
+        Raises TransactionLost, StagedBatchMissing, ClientError.
+        """
         options = self._options
         reports = _reports(messages)
         staging = self._staging()

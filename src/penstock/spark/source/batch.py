@@ -21,7 +21,6 @@ from penstock.spark.source.offsets import Offsets, resolve
 from penstock.spark.source.options import SourceOptions
 from penstock.spark.source.planning import plan_ranges, share_by_size, share_whole, split_ranges
 from penstock.spark.source.read import RangePartition, loss_rule, read_ranges
-from penstock.spark.source.retries import with_retries
 
 log = logging.getLogger(__name__)
 
@@ -42,6 +41,7 @@ class BatchReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         """Plan tasks of similar size, or by the rules of Spark's own source if options ask for those."""
         with Cluster(self._options.client) as cluster:
+            cluster.require_listener()
             return [RangePartition(*ranges) for ranges in self._plan(cluster)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -51,7 +51,7 @@ class BatchReader(DataSourceReader):
 
     def _plan(self, cluster: Cluster) -> list[list[PartitionRange]]:
         options = self._options
-        start, end = with_retries(options.offset_retries, lambda: self._resolve(cluster))
+        start, end = self._resolve(cluster)
         for tp in sorted(end):
             if start[tp] > end[tp]:
                 raise ConfigError(

@@ -40,7 +40,6 @@ from penstock.spark.source.offsets import Offsets, resolve, to_json
 from penstock.spark.source.options import SourceOptions
 from penstock.spark.source.planning import TriggerDelay, limit_rows, plan_ranges, share_whole, split_ranges
 from penstock.spark.source.read import RangePartition, loss_rule, read_ranges
-from penstock.spark.source.retries import with_retries
 from penstock.spark.source.tail import Ends, Tail
 
 _IDLE_SETTLE_S: Final = 0.1
@@ -64,10 +63,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._driver = _Driver(self._options, self._ends)
         return self._driver
 
+    def _require_listener(self) -> None:
+        """Raise NothingListens soon if a new query, or a run to the present end, may have a wrong address."""
+        if self._driver is None:
+            with Cluster(self._options.client) as cluster:
+                cluster.require_listener()
+
     def __getstate__(self) -> dict[str, object]:
         return {"_options": self._options, "_ends": None, "_driver": None}
 
     def initialOffset(self) -> JsonOffsets:
+        self._require_listener()
         return self._here.initial().to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:
@@ -85,6 +91,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return to_json(self._here.tail.last_listed) or None
 
     def prepareForTriggerAvailableNow(self) -> None:
+        self._require_listener()
         self._here.stop_at_the_present_end()
 
     def partitions(self, start: SparksOffsets, end: SparksOffsets) -> Sequence[InputPartition]:
@@ -129,7 +136,7 @@ class _Driver:
     def initial(self) -> Checkpointed:
         """The start of a query without a checkpoint; every call gives the same answer."""
         if self._initial is None:
-            self._initial = with_retries(self._options.offset_retries, self._resolve_start)
+            self._initial = self._resolve_start()
         return self._initial
 
     def _resolve_start(self) -> Checkpointed:
@@ -140,7 +147,7 @@ class _Driver:
         return self.tail.checkpointed(start, self._group)
 
     def stop_at_the_present_end(self) -> None:
-        with_retries(self._options.offset_retries, self.tail.list_now)
+        self.tail.list_now()
         self._final = self.tail.checkpointed(self.tail.last_listed, self._group)
 
     def latest(self, start: Checkpointed, limit: ReadLimit) -> Checkpointed:
@@ -181,8 +188,8 @@ class _Driver:
             self._final = self._not_before(start, self._final)
             return self._final
         known = start.offsets if self._held_at is None else self._held_at
-        ends = with_retries(self._options.offset_retries, lambda: self.tail.ends(known))
-        return self._not_before(start, self.tail.checkpointed(ends, self._group))
+        end = self.tail.checkpointed(self.tail.ends(known), self._group)
+        return self._not_before(start, end)
 
     def _not_before(self, start: Checkpointed, end: Checkpointed) -> Checkpointed:
         """Return the end, listed again after a pause while it lies before the start.
@@ -196,7 +203,7 @@ class _Driver:
             if not attempts_left or not self._went_back(start, end):
                 break
             retries.pause()
-            with_retries(retries, self.tail.list_now)
+            self.tail.list_now()
             end = self.tail.checkpointed(self.tail.last_listed, self._group)
         return end
 
