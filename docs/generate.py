@@ -23,6 +23,7 @@ from penstock.cli.main import COMMANDS, build_app
 from penstock.metadata.configs import BrokerConfig
 from penstock.metadata.configs.definition import ConfigKey, UpdateMode
 from penstock.metadata.configs.reference import BROKER_KEYS, GROUP_KEYS, TOPIC_KEYS
+from penstock.monitoring.process import registry_of
 from penstock.protocol import api_keys
 from penstock.protocol.api_keys import ApiKey
 from penstock.spark.observing.query_metrics import QueryMetrics
@@ -55,7 +56,11 @@ def generated_documents() -> Iterator[tuple[Path, str]]:
             "group configs": lambda: configs(GROUP_KEYS),
         },
         "cli.md": {"shared options": shared_options, "commands": commands},
-        "metrics.md": {"metrics": metrics, "query metrics": query_metrics},
+        "metrics.md": {
+            "metrics": metrics,
+            "query metrics": query_metrics,
+            "process metrics": process_metrics,
+        },
         "sql.md": {"language": language_table, "functions": sql_functions},
     }
     for name, sections in parts.items():
@@ -199,6 +204,11 @@ def metrics() -> str:
 def query_metrics() -> str:
     """Every metric of a session's queries."""
     return metrics_table(QueryMetrics().collect())
+
+
+def process_metrics() -> str:
+    """Every metric of a process."""
+    return metrics_table(registry_of().collect())
 
 
 def metrics_table(families: Iterable[Metric]) -> str:

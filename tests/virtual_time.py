@@ -55,7 +55,7 @@ class VirtualMachine(Environment):
         return VirtualExecutor(self._loop, count, lambda: WORK_S)
 
     def bind(self, listener: Listener, limits: ServerLimits) -> socket.socket:
-        return cast("socket.socket", self._network.listen(listener.host or "0.0.0.0", listener.port))
+        return cast("socket.socket", self._network.bind(listener.host or "0.0.0.0", listener.port))
 
 
 def run_virtually(story: Coroutine[object, object, None]) -> None:

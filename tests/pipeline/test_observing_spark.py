@@ -29,7 +29,7 @@ def scraped(port, query):
         ): sample.value
         for family in text_string_to_metric_families(text)
         for sample in family.samples
-        if sample.labels["query"] == query
+        if sample.labels.get("query") == query
     }
 
 

@@ -25,7 +25,8 @@ class World:
         self.loop.on(self.server, self._listen)
 
     def _listen(self) -> None:
-        listening = self.network.listen(*SERVER)
+        listening = self.network.bind(*SERVER)
+        listening.listen(1)
         self.loop.add_reader(listening.fileno(), self._accept, listening)
 
     def _accept(self, listening) -> None:

@@ -46,7 +46,7 @@ from penstock.storage.names import TopicPartition
 
 if TYPE_CHECKING:
     from penstock.broker.control.controller_apis import ControllerApis
-    from penstock.broker.metrics.server import MetricsServer
+    from penstock.monitoring.server import MonitoringServer
     from penstock.storage.partition.log import Log
 
 log = logging.getLogger(__name__)
@@ -97,7 +97,8 @@ class Broker:
         """The schema registry, for topics with schema validation. The owner of a registry client sets it."""
         self._workers = machine.workers(WORKERS, "worker")
         self._tick_timer: asyncio.TimerHandle | None = None
-        self._metrics: MetricsServer | None = None
+        self.monitoring: MonitoringServer | None = None
+        """The server of metrics and probes, if it is configured."""
         self._following = asyncio.Lock()
         self._decoding = asyncio.Semaphore(DECODING_WORKERS)
         self._reopen_at_s = 0.0
@@ -281,8 +282,9 @@ class Broker:
     async def _start(self) -> tuple[str, int]:
         for name, reason in settings_without_effect(self.config):
             log.warning("a configuration changes nothing name=%s reason=%s", name, reason)
-        bound = self.server.listen(self.config.listeners)
+        bound = self.server.bind(self.config.listeners)
         self._addresses = self._advertise(bound)
+        self._serve_metrics()
         await self.quorum.open()
         if self.config.is_controller:
             await self.controller.open()
@@ -296,7 +298,6 @@ class Broker:
         else:
             self.metadata.on_image_change(self._configs_changed)
             self.metadata.publish_all()
-        self._serve_metrics()
         self._tick()
         self.loop_lag.start()  # only now: no client waited for the start
         self.server.accept(bound)
@@ -343,8 +344,8 @@ class Broker:
         if self._tick_timer is not None:
             self._tick_timer.cancel()
         self.server.close(listener.name for listener in self.config.broker_listeners)
-        if self._metrics is not None:
-            await self.run_in_worker(self._metrics.close)
+        if self.monitoring is not None:
+            await self.run_in_worker(self.monitoring.close)
         self.groups.close()
         self.transactions.close()
         self.producer_ids.close()
@@ -378,13 +379,11 @@ class Broker:
     def _serve_metrics(self) -> None:
         port = self.config.get_int("penstock.metrics.port")
         if port >= 0:
-            from penstock.broker.metrics.server import (
-                MetricsServer,  # the import takes 0.1 s, so only on demand
-            )
+            from penstock.broker.metrics.server import serve  # the import takes 0.1 s, so only on demand
 
             host = self.config.get_str("penstock.metrics.host")
             try:
-                self._metrics = MetricsServer(self, host, port)
+                self.monitoring = serve(self, host, port)
             except OSError as error:
                 raise CannotStart(
                     f"cannot serve metrics at {host}:{port}: {error.strerror or error}; set "

@@ -1,5 +1,6 @@
 """The metrics that operators alert on, with the names of Apache Kafka."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -48,6 +49,18 @@ def test_a_single_node_is_in_order(tmp_path: Path) -> None:
             assert found["penstock_leader_elections_total"] == 0
             assert found["penstock_quorum_leader"] == broker.node_id
             assert found["penstock_metadata_applied_offset"] == found["penstock_metadata_log_end_offset"] - 1
+
+    run(story())
+
+
+def test_every_text_is_a_sentence(tmp_path: Path) -> None:
+    """The docs sort metrics by their names, so no text may continue another."""
+
+    async def story() -> None:
+        async with running_node(tmp_path) as broker:
+            texts = [family.documentation for family in BrokerCollector(broker).collect()]
+            assert not [text for text in texts if not re.fullmatch(r"[A-Z1-9][^.].*\.", text)]
+            assert not [text for text in texts if re.search(r"\b(Of those|of them|the same)\b", text)]
 
     run(story())
 

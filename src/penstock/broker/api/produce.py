@@ -451,6 +451,7 @@ def _with_errors(
         for partition in topic.partition_responses
         if partition.error_code
     ]
+    parts.replicas.refused_appends.update(partition.error_code for _topic, partition in failures)
     if acks == 0:
         if failures:
             _topic, partition = failures[0]

@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    import asyncio
+
+    from penstock.broker.control.lifecycle import BrokerLifecycle
     from penstock.broker.control.metadata_follower import MetadataFollower
     from penstock.broker.coordination.groups.runtime import GroupCoordinatorRuntime
     from penstock.broker.coordination.transactions.runtime import TransactionCoordinatorRuntime
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
     from penstock.broker.quorum.quorum import Quorum
     from penstock.broker.reading.cold_reads import ColdReads
     from penstock.broker.reading.fetch_session import FetchSessionCache
+    from penstock.metadata.configs import BrokerConfig
     from penstock.metadata.image import MetadataImage
     from penstock.storage.directories.log_manager import LogManager
 
@@ -25,13 +29,17 @@ class MetricsHost(Protocol):
     """A node with the parts that count."""
 
     cold_reads: ColdReads
+    config: BrokerConfig
     dispatcher: Dispatcher
     fetch_sessions: FetchSessionCache
     groups: GroupCoordinatorRuntime
     image: MetadataImage
+    lifecycle: BrokerLifecycle
     logs: LogManager
+    loop: asyncio.AbstractEventLoop
     loop_lag: LoopLag
     metadata: MetadataFollower
+    node_id: int
     purgatory: Purgatory
     quorum: Quorum
     replicas: ReplicaManager

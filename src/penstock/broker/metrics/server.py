@@ -1,27 +1,28 @@
-"""Prometheus metrics, served on `penstock.metrics.port` if that is set.
+"""Prometheus metrics and probes, served on `penstock.metrics.port` if that is set.
 
 The hot path counts in plain integers, each where its work is done. A scrape reads them.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable
+from functools import partial
 from typing import TYPE_CHECKING
 
-from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from penstock.broker.metrics.cleaner_metrics import cleaner_metrics
 from penstock.broker.metrics.cluster_metrics import Elections, cluster_metrics
 from penstock.broker.metrics.group_metrics import group_metrics
+from penstock.broker.metrics.probes import liveness_problem, readiness_problem
+from penstock.broker.metrics.storage_metrics import storage_metrics
 from penstock.broker.metrics.transaction_metrics import transaction_metrics
+from penstock.monitoring.process import registry_of
+from penstock.monitoring.server import MonitoringServer
 
 if TYPE_CHECKING:
     from penstock.broker.metrics.host import MetricsHost
-
-log = logging.getLogger(__name__)
 
 
 class BrokerCollector(Collector):
@@ -36,6 +37,7 @@ class BrokerCollector(Collector):
         yield from self._connections()
         yield from self._log()
         yield from self._loop()
+        yield from storage_metrics(self._host.logs, self._host.replicas)
         yield from group_metrics(self._host.groups)
         yield from cleaner_metrics(self._host.logs.cleaner, self._host.clock_ms())
         yield from transaction_metrics(self._host.transactions)
@@ -111,11 +113,6 @@ class BrokerCollector(Collector):
         return [
             GaugeMetricFamily("penstock_replicas", "Replicas on this node.", len(replicas)),
             GaugeMetricFamily(
-                "penstock_log_directories_offline",
-                "Log directories out of service.",
-                len(self._host.logs.offline),
-            ),
-            GaugeMetricFamily(
                 "penstock_replicas_failed", "Replicas that are offline.", len(self._host.replicas.failed)
             ),
             appended,
@@ -154,17 +151,11 @@ class BrokerCollector(Collector):
         ]
 
 
-class MetricsServer:
-    """The HTTP endpoint for Prometheus, with its own thread."""
-
-    def __init__(self, node: MetricsHost, host: str, port: int) -> None:
-        registry = CollectorRegistry()
-        registry.register(BrokerCollector(node))
-        self._server, self._thread = start_http_server(port, host, registry)
-        self.port = int(self._server.server_port)
-        log.info("metrics served address=%s:%d", host, self.port)
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+def serve(node: MetricsHost, host: str, port: int) -> MonitoringServer:
+    """Serve the metrics and the probes of a node. Raises OSError."""
+    return MonitoringServer(
+        registry_of(BrokerCollector(node)),
+        host,
+        port,
+        {"/healthz": partial(liveness_problem, node.loop), "/readyz": partial(readiness_problem, node)},
+    )

@@ -80,7 +80,7 @@ class Server:
         self.connections: dict[int, Connection] = {}
         self.stats = ServerStats()
         self.sendfile = sendfile
-        self._bind = bind or listening_socket
+        self._bind = bind or bound_socket
         self._handler_of = handler_of
         self._per_ip: Counter[str] = Counter()
         self._listening: list[tuple[socket.socket, str]] = []
@@ -89,8 +89,12 @@ class Server:
         self._accepting: set[socket.socket] = set()
         self._idle_timer: asyncio.TimerHandle | None = None
 
-    def listen(self, listeners: list[Listener]) -> dict[str, tuple[str, int]]:
-        """Bind all listeners and return their real addresses by name. Connections wait until `accept`."""
+    def bind(self, listeners: list[Listener]) -> dict[str, tuple[str, int]]:
+        """Bind all listeners and return their real addresses by name.
+
+        The kernel refuses connections until `accept`, as Apache Kafka does: clients then ask other brokers or
+        try again, instead of waiting for an answer while this node recovers. Raises OSError.
+        """
         bound: dict[str, tuple[str, int]] = {}
         for listener in listeners:
             sock = self._bind(listener, self.limits)
@@ -99,9 +103,18 @@ class Server:
             bound[listener.name] = (host, port)
         return bound
 
+    @property
+    def is_accepting(self) -> bool:
+        """Whether all listeners accept connections, now or once the limit allows more."""
+        return bool(self._listening) and self._open.issuperset(name for _sock, name in self._listening)
+
     def accept(self, names: Iterable[str]) -> None:
-        """Start to accept connections on these listeners."""
-        self._open.update(names)
+        """Start to accept connections on these listeners. Raises OSError, with the address in its text."""
+        opened = set(names) - self._open
+        for sock, name in self._listening:
+            if name in opened:
+                _listen(sock, self.limits.socket_listen_backlog_size)
+        self._open |= opened
         self._resume_accepting()
         if self._idle_timer is None:
             self._schedule_idle_check()
@@ -197,8 +210,8 @@ class Server:
         self._schedule_idle_check()
 
 
-def listening_socket(listener: Listener, limits: ServerLimits) -> socket.socket:
-    """Return a listening socket. Raises OSError with the address in its text."""
+def bound_socket(listener: Listener, limits: ServerLimits) -> socket.socket:
+    """Return a socket that is bound and does not listen yet. Raises OSError with the address in its text."""
     host = listener.host or "0.0.0.0"
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
@@ -213,12 +226,19 @@ def listening_socket(listener: Listener, limits: ServerLimits) -> socket.socket:
         if limits.socket_receive_buffer_bytes > 0:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, limits.socket_receive_buffer_bytes)
         sock.bind((host, listener.port))
-        sock.listen(limits.socket_listen_backlog_size)
         sock.setblocking(False)
     except OSError as error:
         sock.close()
         raise OSError(f"cannot listen on {listener.host}:{listener.port}: {error.strerror}") from error
     return sock
+
+
+def _listen(sock: socket.socket, backlog: int) -> None:
+    try:
+        sock.listen(backlog)
+    except OSError as error:  # another process that had bound the same port was faster
+        host, port = sock.getsockname()[:2]
+        raise OSError(f"cannot listen on {host}:{port}: {error.strerror}") from error
 
 
 def _prepare(sock: socket.socket, limits: ServerLimits) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeVar
 
@@ -85,6 +86,8 @@ class ReplicaManager:
         """Each replica twice: by topic name and partition, and by topic id and partition."""
         self.failed: set[tuple[str, int]] = set()
         """Partitions whose log could not be opened."""
+        self.refused_appends: Counter[int] = Counter()
+        """Batches of producers that were answered with an error, by its code."""
 
     def __iter__(self) -> Iterator[Replica]:
         return (replica for key, replica in list(self._replicas.items()) if type(key[0]) is str)

@@ -222,8 +222,11 @@ class Quorum:
 
     @property
     def log_end_offset(self) -> int:
-        """The next record's offset, which is the broker epoch of a registration that is appended now."""
-        return self._log.end_offset
+        """The next record's offset, which is the broker epoch of a registration that is appended now.
+
+        It is 0 before `open`.
+        """
+        return 0 if self._driver is None else self._log.end_offset
 
     # Appending
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from penstock.broker.network.server import ServerLimits, listening_socket
+from penstock.broker.network.server import ServerLimits, bound_socket
 from penstock.broker.peers.tcp import TcpDial
 from penstock.storage.directories.background_work import threads
 from penstock.storage.disk.files import REAL_FILES, FileSystem
@@ -53,5 +53,8 @@ class Environment:
         return ThreadPoolExecutor(max(1, count), thread_name_prefix=name)
 
     def bind(self, listener: Listener, limits: ServerLimits) -> socket.socket:
-        """Create a listening socket. Raises OSError, which names the address."""
-        return listening_socket(listener, limits)
+        """Create a socket that is bound to the address and does not listen yet.
+
+        Raises OSError, which names the address.
+        """
+        return bound_socket(listener, limits)

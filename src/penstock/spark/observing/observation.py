@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import errno
-import logging
-from threading import Thread
 from types import TracebackType
 from typing import TYPE_CHECKING, Final
-from wsgiref.simple_server import WSGIServer
-
-from prometheus_client import CollectorRegistry, start_http_server
 
 from penstock.errors import PenstockError
+from penstock.monitoring.process import registry_of
+from penstock.monitoring.server import MonitoringServer
 from penstock.spark.observing.query_metrics import QueryMetrics
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from penstock.spark.observing.listener import Watcher, WatchingListener
-
-log = logging.getLogger(__name__)
 
 DEFAULT_HOST: Final = "127.0.0.1"
 REPORT_TIMEOUT_S: Final = 5.0
@@ -29,33 +24,21 @@ class MetricsPortTaken(PenstockError, OSError):
     """Another process listens on the port for metrics."""
 
 
-class MetricsEndpoint:
-    """The server of ``http://host:port/metrics``; with port 0 it takes a free one, available as `port`.
+class MetricsEndpoint(MonitoringServer):
+    """The server of a session's metrics and of its process at ``http://host:port/metrics``.
 
     Raises MetricsPortTaken, OSError.
     """
 
     def __init__(self, metrics: QueryMetrics, port: int, host: str = DEFAULT_HOST) -> None:
-        registry = CollectorRegistry()
-        registry.register(metrics)
-        server: WSGIServer
-        thread: Thread
         try:
-            server, thread = start_http_server(port, host, registry)
+            super().__init__(registry_of(metrics), host, port)
         except OSError as error:
             if error.errno != errno.EADDRINUSE:
                 raise
             raise MetricsPortTaken(
                 f"the port for metrics, {host}:{port}, is in use: expected a free one, or 0 for any"
             ) from None
-        self._server, self._thread = server, thread
-        self.port: int = server.server_port
-        log.info("metrics served address=%s:%d", host, self.port)
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
 
 
 class Observation:

@@ -102,6 +102,8 @@ class LogManager:
             truncated=self._truncated,
         )
         self._io_error = io_error or LogHooks().io_error
+        self.io_errors: Counter[Path] = Counter()
+        """Failed writes and syncs by log directory, as `io_error` reports them."""
         self._incarnations: tuple[bytes, ...] = ()
         """Incarnations whose writes are all here: possibly earlier ones, and this process as the last."""
         self._workers = workers
@@ -221,6 +223,7 @@ class LogManager:
         """Handle a failed write or sync. May run in any thread. A write that was undone loses nothing."""
         if partition_log.failure is not None:
             self._damaged(partition_log.directory, partition_log.failure)
+        self.io_errors[partition_log.directory.parent] += 1
         self._io_error(partition_log, error)
 
     # --- loading

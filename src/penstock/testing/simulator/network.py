@@ -73,14 +73,12 @@ class Network:
         self._next_fd += 1
         return self._next_fd
 
-    def listen(self, host: str, port: int) -> ListeningSocket:
+    def bind(self, host: str, port: int) -> ListeningSocket:
         if (host, port) in self.listening:
             raise OSError(
                 errno.EADDRINUSE, f"cannot listen on {host}:{port}: {os.strerror(errno.EADDRINUSE)}"
             )
-        listening = ListeningSocket(self, host, port)
-        self.listening[host, port] = listening
-        return listening
+        return ListeningSocket(self, host, port)
 
     async def connect(self, host: str, port: int) -> VirtualSocket:
         """Connect from the current machine. Raises OSError."""
@@ -136,7 +134,7 @@ class Network:
 
 
 class ListeningSocket:
-    """A listening socket with the part of `socket.socket` that servers use."""
+    """A bound socket with the part of `socket.socket` that servers use. It refuses until `listen`."""
 
     def __init__(self, network: Network, host: str, port: int) -> None:
         self.machine = network.loop.current
@@ -153,6 +151,9 @@ class ListeningSocket:
     def getsockname(self) -> tuple[str, int]:
         return self._address
 
+    def listen(self, backlog: int) -> None:
+        self._network.listening[self._address] = self
+
     def arrived(self, connection: VirtualSocket) -> None:
         self._backlog.append(connection)
         self._wake()
@@ -165,7 +166,8 @@ class ListeningSocket:
         return connection, connection.other.address
 
     def close(self) -> None:
-        self._network.listening.pop(self._address, None)
+        if self._network.listening.get(self._address) is self:
+            del self._network.listening[self._address]
         self._network.loop.sockets.pop(self._fd, None)
         self._reader = None
         while self._backlog:

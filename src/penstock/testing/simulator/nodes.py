@@ -53,7 +53,7 @@ class VirtualEnvironment(Environment):
         return VirtualExecutor(self._loop, count, self._disk.duration_s)
 
     def bind(self, listener: Listener, limits: ServerLimits) -> socket.socket:
-        return cast("socket.socket", self._network.listen(listener.host or "0.0.0.0", listener.port))
+        return cast("socket.socket", self._network.bind(listener.host or "0.0.0.0", listener.port))
 
     def _sendfile(self, fd: int, file_fd: int, position: int, count: int) -> int:
         return self._loop.sockets[fd].send_file(file_fd, position, count)

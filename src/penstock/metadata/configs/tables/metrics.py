@@ -28,9 +28,9 @@ alter.log.dirs.replication.quota.window.size.seconds: int = 1 [1..]
 controller.quota.window.size.seconds: int = 1 [1..]
     Not served yet: clients have no quotas.
 penstock.metrics.port: int = -1 [-1..65535]
-    Port on which metrics are served to Prometheus, 0 for a free one; -1 serves none.
+    Port on which metrics and probes are served, 0 for a free one; -1 serves none.
 penstock.metrics.host: string = 127.0.0.1
-    Address on which metrics are served.
+    Address on which metrics and probes are served.
 client.quota.callback.class: class
     Class that decides client quotas.
 """
