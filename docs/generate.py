@@ -114,7 +114,7 @@ def apis() -> str:
     lines = ["| key | API | served | target release | listeners |", "| ---: | --- | --- | --- | --- |"]
     for key in ApiKey:
         api = api_table.apis().get(key)
-        served = "-" if api is None else shown_range(api.versions)
+        served = "-" if api is None else "refused" if api.is_refused else shown_range(api.versions)
         known = shown_range(api_keys.api_range(key))
         listeners = ", ".join(api_keys.api(key).listeners)
         lines.append(f"| {key.value} | {key.name} | {served} | {known} | {listeners} |")

@@ -86,6 +86,8 @@ class GroupCoordinatorRuntime(CoordinatorRuntime[GroupPartition]):
     def __init__(self, host: CoordinationHost) -> None:
         super().__init__(host)
         self._config = coordinator_config(host.config)
+        self.refused_clients: set[str] = set()
+        """The ids of clients that asked for the consumer protocol and that the log has named."""
 
     # -- requests ------------------------------------------------------------------------------------
 
