@@ -26,8 +26,13 @@ from penstock.metadata.configs.reference import BROKER_KEYS, GROUP_KEYS, TOPIC_K
 from penstock.monitoring.process import registry_of
 from penstock.protocol import api_keys
 from penstock.protocol.api_keys import ApiKey
+from penstock.registry.api.metrics import RegistryMetrics
+from penstock.registry.subjects import Registry
 from penstock.spark.observing.query_metrics import QueryMetrics
+from penstock.sql.engine.showing.figures import Figures
 from penstock.sql.functions import BUILT_IN, FunctionKind
+from penstock.sql.server.metrics import SqlMetrics
+from penstock.web.metrics import RequestMetrics
 
 DOCS = Path(__file__).parent
 CASES_OF_A_FUNCTION_MIN = 3
@@ -60,6 +65,9 @@ def generated_documents() -> Iterator[tuple[Path, str]]:
             "metrics": metrics,
             "query metrics": query_metrics,
             "process metrics": process_metrics,
+            "http metrics": lambda: metrics_table(RequestMetrics().collect()),
+            "sql metrics": sql_metrics,
+            "registry metrics": registry_metrics,
         },
         "sql.md": {"language": language_table, "functions": sql_functions},
     }
@@ -209,6 +217,16 @@ def query_metrics() -> str:
 def process_metrics() -> str:
     """Every metric of a process."""
     return metrics_table(registry_of().collect())
+
+
+def sql_metrics() -> str:
+    """Every metric of a SQL server."""
+    return metrics_table(SqlMetrics(lambda: Figures({}, {}, {}, 0, 0), lambda: 0).collect())
+
+
+def registry_metrics() -> str:
+    """Every metric of a schema registry."""
+    return metrics_table(RegistryMetrics(Registry().counts, lambda: False).collect())
 
 
 def metrics_table(families: Iterable[Metric]) -> str:

@@ -22,18 +22,22 @@ from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import request_response
-from starlette.types import Lifespan
+from starlette.types import Lifespan, Scope
 
+from penstock.monitoring.process import registry_of
+from penstock.monitoring.server import METRICS_PATH
 from penstock.registry.api import contexts, media, routing
 from penstock.registry.api.answers import answer_text, failure
 from penstock.registry.api.asked import Asked
 from penstock.registry.api.forwarding import FORWARD, Forwarded, Interrupted, Unreachable, forward
-from penstock.registry.api.resources import RESOURCES
+from penstock.registry.api.metrics import ENDPOINT, RegistryMetrics, endpoint_of
+from penstock.registry.api.resources import CHECK, RESOURCES
 from penstock.registry.api.routing import Resource
 from penstock.registry.store.store import NotLeader, Store
-from penstock.registry.subjects import RequestRefused
+from penstock.registry.subjects import Registry, RequestRefused
 from penstock.web.answers import answer_json
 from penstock.web.authentication import BasicAuthentication, Users
+from penstock.web.metrics import CountRequests, RequestMetrics, answer_metrics
 
 log = logging.getLogger(__name__)
 
@@ -85,17 +89,22 @@ def application(
     None allows everybody. ``tls`` is used to connect to a leader that listens with TLS.
     """
     api = _Api(store, version, tls)
+    requests = RequestMetrics()
+    registry = registry_of(requests, api.metrics)
 
     async def answer(request: Request) -> Response:
+        if request.scope["path"] == METRICS_PATH and request.method in ("GET", "HEAD"):
+            request.scope[ENDPOINT] = METRICS_PATH
+            return await to_thread.run_sync(answer_metrics, registry, request.headers.get("accept"))
         kind = media.answer_type(request.headers.get("accept"))
         if kind is None:
             return failure(RequestRefused(406, "HTTP 406 Not Acceptable"))
         try:
-            return await api.answer(await _received(request), kind)
+            return await api.answer(await _received(request), kind, request.scope)
         except RequestRefused as error:
             return failure(error, kind)
 
-    middleware = []
+    middleware = [Middleware(CountRequests, metrics=requests, endpoint_of=endpoint_of)]
     if users is not None:
         middleware.append(Middleware(BasicAuthentication, users=users, refusal=_unauthorized))
     application = Starlette(
@@ -119,16 +128,24 @@ class _Api:
         self._writes = CapacityLimiter(_WRITE_THREADS)
         self._checks = CapacityLimiter(_CHECK_THREADS)
         self._parsing = threading.BoundedSemaphore(_PARSED_MAX)
+        self.metrics = RegistryMetrics(
+            lambda: store.read(Registry.counts), lambda: store.election.leadership.is_own
+        )
 
-    async def answer(self, sent: _Sent, kind: str) -> Response:
-        """Answer one request. Raises RequestRefused if it can't be answered."""
+    async def answer(self, sent: _Sent, kind: str, scope: Scope) -> Response:
+        """Answer one request, and note its endpoint in the scope.
+
+        Raises RequestRefused if it can't be answered.
+        """
         segments, query = _decoded(sent)
         if segments[:2] == ["v1", "metadata"] and sent.method in ("GET", "HEAD"):
+            scope[ENDPOINT] = "/v1/metadata"
             return answer_json(self._metadata(segments), kind)
         segments, query = contexts.rewritten(segments, query)
         if sent.method == "OPTIONS" and (allowed := routing.methods(RESOURCES, segments)):
             return Response(headers={"allow": ", ".join([*allowed, "OPTIONS"])})
         resource, parameters = routing.find(RESOURCES, sent.method, segments)
+        scope[ENDPOINT] = resource.path
         asked = Asked(parameters, query, _content(sent) if resource.has_body else None)
         limiter = self._limiter(resource)
         return await to_thread.run_sync(partial(self._answer, resource, asked, sent, kind), limiter=limiter)
@@ -144,6 +161,8 @@ class _Api:
             read = resource.read
             with self._parsing if resource.has_body else nullcontext():
                 found = self._store.read(lambda registry: read(registry, asked))
+            if resource.path.startswith(CHECK):
+                self.metrics.checked(found["is_compatible"])
             if found is not None or resource.write is None:
                 return answer_text(found, kind) if resource.is_text else answer_json(found, kind)
         return self._write(resource, asked, sent, kind)

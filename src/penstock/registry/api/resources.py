@@ -210,7 +210,8 @@ def _delete_context(registry: Registry, asked: Asked) -> Decision:
 
 _VERSIONS: Final = "/subjects/{subject}/versions"
 _VERSION: Final = f"{_VERSIONS}/{{version}}"
-_CHECK: Final = f"/compatibility{_VERSIONS}"
+CHECK: Final = f"/compatibility{_VERSIONS}"
+"""The path of checks of compatibility with all versions; with one, the number follows."""
 
 RESOURCES: Final[tuple[Resource, ...]] = (
     Resource("GET", "/", read=lambda registry, asked: {}),
@@ -241,8 +242,8 @@ RESOURCES: Final[tuple[Resource, ...]] = (
     Resource("DELETE", _VERSION, write=_delete_version),
     Resource("GET", f"{_VERSION}/schema", read=_version_text, is_text=True),
     Resource("GET", f"{_VERSION}/referencedby", read=_referenced_by),
-    Resource("POST", _CHECK, read=_compatibility, has_body=True),
-    Resource("POST", f"{_CHECK}/{{version}}", read=_compatibility, has_body=True),
+    Resource("POST", CHECK, read=_compatibility, has_body=True),
+    Resource("POST", f"{CHECK}/{{version}}", read=_compatibility, has_body=True),
     *(
         resource
         for owner in ("", "/{subject}")

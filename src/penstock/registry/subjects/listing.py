@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -30,6 +30,30 @@ class Listed(NamedTuple):
 
     def answer(self) -> Json:
         return answers.whole(self.value, self.aliases)
+
+
+class VersionKind(NamedTuple):
+    """The format of a version, and whether the version is softly deleted."""
+
+    format: str
+    is_deleted: bool
+
+
+class Counts(NamedTuple):
+    """The number of subjects that have a version which is not deleted, and of versions by kind."""
+
+    subjects: int
+    versions: Counter[VersionKind]
+
+
+def counts(state: State) -> Counts:
+    """Count subjects and versions."""
+    found: Counter[VersionKind] = Counter()
+    subjects = 0
+    for versions in state.image.subjects.values():
+        subjects += any(not value.deleted for value in versions.values())
+        found.update(VersionKind(value.schema_type, value.deleted) for value in versions.values())
+    return Counts(subjects, found)
 
 
 def schemas(

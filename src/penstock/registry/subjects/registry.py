@@ -86,6 +86,10 @@ class Registry:
 
     # Reads, for every node.
 
+    def counts(self) -> listing.Counts:
+        """Count subjects and versions, for metrics."""
+        return listing.counts(self._state)
+
     def registered(
         self, subject: str, body: Mapping[str, Json], *, normalize: bool = False, format: str = ""
     ) -> Json | None:

@@ -52,6 +52,7 @@ from penstock.sql.engine.running.host import QueryHost
 from penstock.sql.engine.running.runner import Runner
 from penstock.sql.engine.showing.assertions import assert_schema, assert_topic
 from penstock.sql.engine.showing.descriptions import function_description, plan_description
+from penstock.sql.engine.showing.figures import Figures
 from penstock.sql.engine.showing.lister import Lister
 from penstock.sql.engine.showing.store_lags import host_status
 from penstock.sql.evaluation import UserFunctionError
@@ -293,6 +294,17 @@ class Engine:
         app = self._selector.reader(plan, result, self.state, self._values(step))
         topology = topology_text(app.topology())
         return plan_description(text, plan, names_of_sources(plan), (), topology, step.overrides)
+
+    def figures(self) -> Figures:
+        """Count queries, records and failures, for metrics."""
+        states = self._runner.states(dict(self.state.queries))
+        return Figures(
+            {query_id: each.status for query_id, each in states.items()},
+            self._runner.failure_counts,
+            self._runner.totals(),
+            len(self._selector.running()),
+            self._inserter.rows,
+        )
 
     # Rows
 

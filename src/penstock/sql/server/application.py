@@ -12,10 +12,13 @@ from urllib.parse import unquote
 from anyio import CapacityLimiter, to_thread
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
+from penstock.monitoring.process import registry_of
+from penstock.monitoring.server import METRICS_PATH
 from penstock.sql.engine import Engine, EngineError, ErrorCode
 from penstock.sql.engine.ground.entities import to_json
 from penstock.sql.engine.reading.results import QueryResult
@@ -25,6 +28,7 @@ from penstock.sql.server import media
 from penstock.sql.server.access import guards
 from penstock.sql.server.asked import Asked, InsertsAsked, bad_request, query_id_of, topics_to_delete
 from penstock.sql.server.inserting import INSERT_TYPES, InsertsResponse, Lines
+from penstock.sql.server.metrics import SqlMetrics, endpoint_of
 from penstock.sql.server.reading import RowReading
 from penstock.sql.server.row_formats import (
     QUERY_TYPES,
@@ -36,6 +40,7 @@ from penstock.sql.server.row_formats import (
 )
 from penstock.sql.server.streaming import StreamedResponse, Streams
 from penstock.web.answers import answer_json
+from penstock.web.metrics import CountRequests, RequestMetrics, answer_metrics
 
 log = logging.getLogger(__name__)
 
@@ -72,6 +77,7 @@ def application(engine: Engine, streams: Streams) -> Starlette:
         Route("/v1/metadata/id", api.metadata_id),
         Route("/chc/live", api.alive),
         Route("/chc/ready", api.alive),
+        Route(METRICS_PATH, api.metrics),
     ]
     handlers: dict[Any, Any] = {
         EngineError: _refused,
@@ -79,7 +85,8 @@ def application(engine: Engine, streams: Streams) -> Starlette:
         ClientDisconnect: _gone,
         Exception: _unexpected,
     }
-    middleware = guards(engine.config.values)
+    counting = Middleware(CountRequests, metrics=api.requests, endpoint_of=endpoint_of(routes))
+    middleware = [counting, *guards(engine.config.values)]
     return Starlette(routes=routes, middleware=middleware, exception_handlers=handlers)
 
 
@@ -89,6 +96,8 @@ class _Api:
         self._streams = streams
         self._statements = CapacityLimiter(_STATEMENT_THREADS)
         self._questions = CapacityLimiter(_QUESTION_THREADS)
+        self.requests = RequestMetrics()
+        self._registry = registry_of(self.requests, SqlMetrics(engine.figures, lambda: streams.rows))
 
     async def _run(self, call: Callable[[], T]) -> T:
         return await to_thread.run_sync(call, limiter=self._statements)
@@ -176,6 +185,10 @@ class _Api:
 
     async def alive(self, request: Request) -> Response:
         return answer_json({}, media.JSON)
+
+    async def metrics(self, request: Request) -> Response:
+        accept = request.headers.get("accept")
+        return await self._ask(lambda: answer_metrics(self._registry, accept))
 
     async def info(self, request: Request) -> Response:
         kind = _answer_type(request, _TYPES)

@@ -34,6 +34,8 @@ class RowReading:
         self._first: list[bytes] | None = []
         self._has_ended = False
         self._failure: EngineError | None = None
+        self.rows = 0
+        """Rows read so far."""
 
     def start(self) -> None:
         """Wait for the first rows of a query that ends by itself. Raises EngineError if it is refused."""
@@ -92,6 +94,7 @@ class RowReading:
         for patience_s in (wait_s, 0.0) if wait_s else (0.0,):
             for row in self._result.rows(patience_s):
                 found.append(self._form.row(row))
+                self.rows += 1
                 size += len(found[-1])
                 if patience_s or size >= _PIECES_CHARACTERS:
                     break

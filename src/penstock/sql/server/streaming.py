@@ -35,6 +35,7 @@ class Streams:
         self.limiter = CapacityLimiter(_THREADS_MAX)
         self.idle_s = idle_s
         self._open: set[RowReading] = set()
+        self._ended_rows = 0
         self._lock = threading.Lock()
         self.is_closed = False
 
@@ -47,8 +48,16 @@ class Streams:
 
     def closed(self, reading: RowReading) -> None:
         with self._lock:
-            self._open.discard(reading)
+            if reading in self._open:
+                self._open.remove(reading)
+                self._ended_rows += reading.rows
         reading.close()
+
+    @property
+    def rows(self) -> int:
+        """Rows of all readings so far."""
+        with self._lock:
+            return self._ended_rows + sum(reading.rows for reading in self._open)
 
     def close(self) -> None:
         """Close the readings that are open, and any that will be opened."""

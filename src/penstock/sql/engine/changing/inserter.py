@@ -41,6 +41,8 @@ class Inserter:
         self._producer: Producer | None = None
         self._lock = threading.Lock()
         self._undealt = count()
+        self.rows = 0
+        """Rows written so far."""
 
     def close(self) -> None:
         with self._lock:
@@ -77,6 +79,7 @@ class Inserter:
                 for partition, batch in self._batches(topic, made).items():
                     self._producer.send(topic, partition, bytearray(records.encode_batch(batch)))
                 self._producer.flush()
+                self.rows += len(made)
             except ClientError:
                 if self._producer is not None:
                     self._producer.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Mapping
 
 from penstock.client.connections.cluster import Cluster
@@ -24,6 +25,8 @@ class FailureLog:
         self._config = config
         self._topic = log_topic(config.values, config.service_id)
         self._reported_ms: dict[str, int] = {}
+        self.counts: Counter[str] = Counter()
+        """The failures so far, by query."""
 
     def write_new(self, failures: Mapping[str, tuple[QueryFailure, ...]]) -> None:
         """Log the failures that were not logged yet.
@@ -40,6 +43,8 @@ class FailureLog:
             query_id: at for query_id, at in self._reported_ms.items() if query_id in failures
         }
         self._reported_ms |= {query_id: each.at_ms for query_id, each in found}
+        known = {query_id: self.counts[query_id] for query_id in failures}
+        self.counts = Counter(known) + Counter(query_id for query_id, _ in found)
         if found and self._topic is not None:
             try:
                 self._write(self._topic, found)

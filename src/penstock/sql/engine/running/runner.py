@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -16,7 +16,7 @@ from penstock.sql.engine.ground.service_topics import log_topic
 from penstock.sql.engine.ground.state import State
 from penstock.sql.engine.running.failure_log import FailureLog
 from penstock.sql.engine.running.host import Blame, QueryFailure, QueryHost, QueryState, QueryStatus
-from penstock.sql.engine.running.topic_statistics import Meter
+from penstock.sql.engine.running.topic_statistics import Meter, Moved
 from penstock.views import StoreNotQueryable, Views
 
 log = logging.getLogger(__name__)
@@ -94,6 +94,17 @@ class Runner:
             return
         with self._metering:
             self._meter.sample(activity, time.time_ns() // 1_000_000)
+
+    def totals(self) -> dict[Moved, int]:
+        """The records that queries have read and written since this server first saw each."""
+        self._measure()
+        with self._metering:
+            return self._meter.totals()
+
+    @property
+    def failure_counts(self) -> Mapping[str, int]:
+        """The failures of queries that `observe` has seen, by query."""
+        return self._failure_log.counts
 
     def statistics(self, topic: str) -> tuple[str, str]:
         """ksqlDB's statistics of a topic: what queries read and write, and what they failed to read."""

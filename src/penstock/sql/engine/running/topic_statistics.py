@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from enum import Enum
-from typing import Final
+from typing import Final, NamedTuple
 
 from penstock.sql.engine.running.host import QueryActivity
 
@@ -16,6 +16,14 @@ _WINDOW_MS: Final = 30_000
 class _Kind(Enum):
     READ = "read"
     WRITTEN = "written"
+
+
+class Moved(NamedTuple):
+    """One kind of records that a query moves: those read from a topic, or those written to it."""
+
+    query_id: str
+    is_written: bool
+    topic: str
 
 
 class _Count:
@@ -64,6 +72,14 @@ class Meter:
                 for topic, value in figures.items():
                     known = counts.setdefault((kind, topic), _Count(value if is_new else 0))
                     known.add(value, now_ms)
+
+    def totals(self) -> dict[Moved, int]:
+        """The records that each query has read from topics and written to them."""
+        return {
+            Moved(query_id, kind is _Kind.WRITTEN, topic): count.total
+            for query_id, counts in self._counts.items()
+            for (kind, topic), count in counts.items()
+        }
 
     def statistics(self, topic: str) -> str:
         """The line of statistics about the records that queries read from a topic and write to it."""
