@@ -192,7 +192,7 @@ def options_table(options: Iterable[Any], title: str) -> str:
     lines = [f"| {title} | |", "| --- | --- |"]
     for option in options:
         names = ", ".join(f"`{name}`" for name in option.opts)
-        metavar = "" if option.is_flag else f" `{option.metavar}`"
+        metavar = "" if option.is_flag else " `{}`".format(option.metavar.replace("|", "\\|"))
         default = "" if option.is_flag or option.default is None else f" Default: `{shown(option.default)}`."
         environment = f" Environment: `{option.envvar}`." if option.envvar else ""
         lines.append(f"| {names}{metavar} | {option.help}{default}{environment} |")

@@ -1,10 +1,7 @@
 """`penstock consume`: print a topic's records."""
 
-import json
-import sys
 import time
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
@@ -23,7 +20,12 @@ from penstock.cli.connection import (
     reported_errors,
     require_broker,
 )
-from penstock.cli.record_json import bytes_to_json, headers_to_json
+from penstock.cli.output import print_error
+from penstock.cli.records.formats import Format, KeyFormat, Side, ValueFormat
+from penstock.cli.records.layout import InvalidLayout, Layout
+from penstock.cli.records.printing import Print, columns_printer, json_line, write
+from penstock.cli.records.record import UndecodableRecord, decoded_record
+from penstock.cli.registry_option import DEFAULT_URL, Url
 from penstock.cli.timestamps import parse_timestamp_ms
 
 POLL_S = 0.2
@@ -77,12 +79,40 @@ def consume(
     read_uncommitted: Annotated[
         bool, typer.Option("--read-uncommitted", help="Also print records of open and aborted transactions.")
     ] = False,
+    layout: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            "-f",
+            metavar="TEXT",
+            help="Print each record by this text, in kcat's letters: %t topic, %p partition, %o offset, %T "
+            "timestamp (ms), %k key, %s or %v value, %K and %S or %V their lengths (-1: null), %R the "
+            "value's length as 4 bytes, %h headers, %% a percent sign; \\n, \\r, \\t, \\0 and \\xNN. It "
+            "adds no line end.",
+        ),
+    ] = None,
+    key_format: KeyFormat = Format.BYTES,
+    value_format: ValueFormat = Format.BYTES,
+    skip_undecodable: Annotated[
+        bool,
+        typer.Option(
+            "--skip-undecodable",
+            help="Report a record that is not in the format on standard error, and read on. Default: exit.",
+        ),
+    ] = False,
+    registry: Url = DEFAULT_URL,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
     json_output: JsonOutput = False,
 ) -> None:
-    """Print records as they arrive, from the end of the log by default. Ctrl-C ends it."""
+    """Print records as they arrive, from the end of the log by default. Ctrl-C ends it.
+
+    Avro is printed in its JSON encoding, as Confluent's console consumer prints it.
+    """
     _check_start(from_beginning, offset, timestamp, group, partition)
+    shown = _printer(layout, json_output, show_key, show_headers, show_timestamp)
+    decode_key = Side("key", key_format, registry).decoder()
+    decode_value = Side("value", value_format, registry).decoder()
     timestamp_ms = None if timestamp is None else parse_timestamp_ms(timestamp)
     settings = client_settings(
         bootstrap,
@@ -90,6 +120,7 @@ def consume(
         {
             "group.id": group or f"penstock-console-{time.time_ns()}",
             "enable.auto.commit": group is not None,
+            "enable.auto.offset.store": False,  # only what was printed is committed
             "auto.offset.reset": "earliest" if from_beginning else "latest",
             "isolation.level": "read_uncommitted" if read_uncommitted else "read_committed",
             "enable.partition.eof": True,
@@ -108,9 +139,15 @@ def consume(
                 )
                 consumer.assign(positions)
                 reading.assigned(consumer, positions)
-            printer = _Printer(json_output, show_key, show_headers, show_timestamp)
             for message in reading.messages(bootstrap):
-                printer.print(message)
+                try:
+                    write(shown(decoded_record(message, decode_key, decode_value)))
+                except UndecodableRecord as error:
+                    if not skip_undecodable:
+                        fail(f"{error} (--skip-undecodable reads on)")
+                    print_error(str(error))
+                if group is not None:
+                    consumer.store_offsets(message)
         except KeyboardInterrupt:
             pass
         finally:
@@ -128,6 +165,26 @@ def _check_start(
             "(`penstock group reset-offsets` moves a group)",
             EXIT_USAGE,
         )
+
+
+def _printer(
+    layout: str | None, json_output: bool, show_key: bool, show_headers: bool, show_timestamp: bool
+) -> Print:
+    if layout is None:
+        return (
+            json_line
+            if json_output
+            else columns_printer(key=show_key, headers=show_headers, timestamp=show_timestamp)
+        )
+    if json_output or show_key or show_headers or show_timestamp:
+        fail(
+            "--format names all that is printed: it excludes --json, --key, --headers, --timestamps",
+            EXIT_USAGE,
+        )
+    try:
+        return Layout(layout).format
+    except InvalidLayout as error:
+        fail(f"--format: {error}", EXIT_USAGE)
 
 
 def _start_positions(
@@ -201,51 +258,3 @@ class _Reading:
             return True
         idle_s = time.monotonic() - self._idle_since_s
         return self._idle_limit_s is not None and idle_s > self._idle_limit_s
-
-
-class _Printer:
-    """Writes one line per record."""
-
-    def __init__(self, as_json: bool, key: bool, headers: bool, timestamp: bool) -> None:
-        self._as_json = as_json
-        self._key = key
-        self._headers = headers
-        self._timestamp = timestamp
-
-    def print(self, message: Message) -> None:
-        line = self._json(message) if self._as_json else self._text(message)
-        sys.stdout.buffer.write(line + b"\n")
-        sys.stdout.buffer.flush()
-
-    def _json(self, message: Message) -> bytes:
-        record = {
-            "topic": message.topic(),
-            "partition": message.partition(),
-            "offset": message.offset(),
-            "timestamp_ms": message.timestamp()[1],
-            **bytes_to_json("key", message.key()),
-            **bytes_to_json("value", message.value()),
-            "headers": headers_to_json(_headers(message)),
-        }
-        return json.dumps(record, ensure_ascii=False).encode()
-
-    def _text(self, message: Message) -> bytes:
-        columns: list[bytes] = []
-        if self._timestamp:
-            moment = datetime.fromtimestamp(message.timestamp()[1] / 1000, UTC)
-            columns.append(moment.isoformat(timespec="milliseconds").encode())
-        if self._headers:
-            headers = (name.encode() + b"=" + (value or b"") for name, value in _headers(message))
-            columns.append(b",".join(headers) or b"-")
-        if self._key:
-            key = message.key()
-            columns.append(b"null" if key is None else key)
-        value = message.value()
-        columns.append(b"null" if value is None else value)
-        return b"\t".join(columns)
-
-
-def _headers(message: Message) -> list[tuple[str, bytes | None]]:
-    headers = message.headers() or []
-    pairs = headers.items() if isinstance(headers, dict) else headers
-    return [(name, value.encode() if isinstance(value, str) else value) for name, value in pairs]

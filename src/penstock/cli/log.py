@@ -8,7 +8,7 @@ import typer
 
 from penstock.cli.connection import EXIT_REFUSED, EXIT_USAGE, JsonOutput, fail
 from penstock.cli.output import Json, print_error, print_json, print_table
-from penstock.cli.record_json import bytes_to_json, headers_to_json
+from penstock.cli.records.record_json import bytes_to_json, headers_to_json
 from penstock.protocol.batch import CorruptBatch, MalformedRecords
 from penstock.protocol.compression import Codec
 from penstock.protocol.records import decode_batch

@@ -1,6 +1,5 @@
 """`penstock produce`: write lines from a file or standard input to a topic."""
 
-import json
 import sys
 from collections.abc import Iterator
 from enum import StrEnum
@@ -24,7 +23,11 @@ from penstock.cli.connection import (
     require_broker,
 )
 from penstock.cli.output import console, print_json, print_note
-from penstock.cli.record_json import InvalidJsonRecord, record_from_json
+from penstock.cli.records.codec import Encoder, InvalidValue, shown
+from penstock.cli.records.formats import Format, KeyFormat, Side, ValueFormat
+from penstock.cli.records.record_json import InvalidJsonRecord, record_from_json
+from penstock.cli.records.simple import read_json
+from penstock.cli.registry_option import DEFAULT_URL, Url
 
 DELIVERY_TIMEOUT_MS = 30_000
 POLL_S = 0.1
@@ -59,6 +62,13 @@ class Record(NamedTuple):
     headers: Headers
     partition: int | None = None
     timestamp_ms: int | None = None
+
+
+class _Encoders(NamedTuple):
+    """The encoders of keys and values; None leaves bytes as they are."""
+
+    key: Encoder | None
+    value: Encoder | None
 
 
 class _Deliveries:
@@ -118,11 +128,34 @@ def produce(
     acks: Annotated[
         Acks, typer.Option(metavar="ACKS", help="The required acknowledgements: 0, 1 or all.")
     ] = Acks.ALL,
+    key_format: KeyFormat = Format.BYTES,
+    value_format: ValueFormat = Format.BYTES,
+    key_schema: Annotated[
+        str | None,
+        typer.Option(
+            "--key-schema",
+            metavar="FILE|TEXT|ID",
+            help="The schema of keys, which is registered as TOPIC-key. Default: the subject's latest.",
+        ),
+    ] = None,
+    value_schema: Annotated[
+        str | None,
+        typer.Option(
+            "--value-schema",
+            metavar="FILE|TEXT|ID",
+            help="The schema of values, which is registered as TOPIC-value. Default: the subject's latest.",
+        ),
+    ] = None,
+    registry: Url = DEFAULT_URL,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
     json_output: JsonOutput = False,
 ) -> None:
-    """Write one record for each line of input, and wait until all are acknowledged."""
+    """Write one record for each line of input, and wait until all are acknowledged.
+
+    In the formats json, avro, json-schema and protobuf, a line is JSON; for Avro in its JSON encoding, as
+    Confluent's console producer reads it.
+    """
     headers = [_header(text) for text in header or []]
     settings = client_settings(
         bootstrap,
@@ -136,13 +169,26 @@ def produce(
         },
     )
     require_broker(bootstrap)
+    encoders = _Encoders(
+        Side("key", key_format, registry, key_schema).encoder(topic),
+        Side("value", value_format, registry, value_schema).encoder(topic),
+    )
     deliveries = _Deliveries()
     with reported_errors(bootstrap):
         producer = Producer(settings)
     interrupted = False
+    invalid = None
     try:
         for number, line in enumerate(_lines(file), start=1):
-            record = _from_json(line, number) if json_lines else _from_line(line, number, key, key_separator)
+            try:
+                record = (
+                    _from_json(line, encoders)
+                    if json_lines
+                    else _from_line(line, key, key_separator, encoders)
+                )
+            except (InvalidJsonRecord, InvalidValue) as error:
+                invalid = f"line {number}: {error}"
+                break
             _send(producer, topic, record, headers, partition, deliveries)
         _wait_for_deliveries(producer)
     except KeyboardInterrupt:
@@ -151,6 +197,9 @@ def produce(
     if deliveries.first_error is not None:
         print_note(f"{deliveries.delivered} records acknowledged, {deliveries.failed} failed")
         explain(deliveries.first_error, bootstrap, f"topic {topic!r}")
+    if invalid is not None:
+        print_note(f"{deliveries.delivered} records acknowledged before the invalid line")
+        fail(invalid, EXIT_USAGE)
     if json_output:
         print_json({"topic": topic, "acknowledged": deliveries.delivered})
     else:
@@ -186,21 +235,23 @@ def _header(text: str) -> tuple[str, str | bytes | None]:
     return name, value.encode()
 
 
-def _from_line(line: bytes, number: int, key: str | None, key_separator: str | None) -> Record:
-    if key_separator is None:
-        return Record(key.encode() if key is not None else None, line, [])
-    found_key, separator, value = line.partition(key_separator.encode())
-    if not separator:
-        fail(f"line {number}: no {key_separator!r} between key and value in {line[:80]!r}", EXIT_USAGE)
-    return Record(found_key, value, [])
+def _from_line(line: bytes, key: str | None, key_separator: str | None, encoders: _Encoders) -> Record:
+    """Make the record of a line. Raises InvalidValue."""
+    found_key, value = None if key is None else key.encode(), line
+    if key_separator is not None:
+        found_key, separator, value = line.partition(key_separator.encode())
+        if not separator:
+            raise InvalidValue(f"found {shown(line)}, expected {key_separator!r} between key and value")
+    return Record(
+        found_key if found_key is None or encoders.key is None else encoders.key.of_text(found_key),
+        value if encoders.value is None else encoders.value.of_text(value),
+        [],
+    )
 
 
-def _from_json(line: bytes, number: int) -> Record:
-    try:
-        fields = record_from_json(json.loads(line))
-    except (ValueError, InvalidJsonRecord) as error:
-        fail(f"line {number}: {error}", EXIT_USAGE)
-    return Record(**fields)
+def _from_json(line: bytes, encoders: _Encoders) -> Record:
+    """Make the record of a line of JSON. Raises InvalidJsonRecord, InvalidValue."""
+    return Record(**record_from_json(read_json(line), *encoders))
 
 
 def _send(

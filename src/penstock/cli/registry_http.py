@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final, NoReturn
+from typing import Any, Final, NoReturn
 from urllib.parse import quote, urlencode
 
 import javaproperties
-import typer
 
 from penstock.cli.connection import EXIT_REFUSED, EXIT_UNREACHABLE, EXIT_USAGE, fail
 from penstock.client.settings import ConfigError
@@ -15,33 +15,15 @@ from penstock.registry.client.config import URL, RegistryConfig
 from penstock.registry.client.errors import RegistryRefused, RegistryUnreachable
 from penstock.registry.client.http import Transport
 
-DEFAULT_URL: Final = "http://127.0.0.1:8081"
 # No retries: a user waits for the answer and can repeat the command.
 _ONCE: Final = {"max.retries": "0"}
-
-Url = Annotated[
-    str,
-    typer.Option(
-        "--registry",
-        envvar="PENSTOCK_REGISTRY",
-        metavar="URL|FILE",
-        help="The schema registry, or a file with the properties of its clients (docs/schemas.md).",
-    ),
-]
 
 
 class Registry:
     """The registry of one command. A refused request ends the command with the registry's message."""
 
     def __init__(self, at: str) -> None:
-        properties = {URL: at}
-        try:
-            if Path(at).is_file():
-                with open(at, encoding="utf-8") as file:
-                    properties = dict(javaproperties.load(file))
-            self._transport = Transport(RegistryConfig.from_properties({**_ONCE, **properties}))
-        except (ConfigError, OSError, ValueError) as error:
-            fail(f"--registry {at}: {error}", EXIT_USAGE)
+        self._transport = Transport(registry_config(at, _ONCE))
 
     def get(self, *segments: str, **query: object) -> Any:
         return self._ask("GET", segments, query)
@@ -70,10 +52,23 @@ class Registry:
         except RegistryRefused as error:
             fail(f"{error.message} ({error.code})", EXIT_REFUSED)
         except RegistryUnreachable as error:
-            _unreachable(error)
+            registry_unreachable(error)
 
 
-def _unreachable(error: RegistryUnreachable) -> NoReturn:
+def registry_config(at: str, defaults: Mapping[str, str]) -> RegistryConfig:
+    """Read the option --registry, a URL or a file with properties; an invalid one ends the command."""
+    properties = {URL: at}
+    try:
+        if Path(at).is_file():
+            with open(at, encoding="utf-8") as file:
+                properties = dict(javaproperties.load(file))
+        return RegistryConfig.from_properties({**defaults, **properties})
+    except (ConfigError, OSError, ValueError) as error:
+        fail(f"--registry {at}: {error}", EXIT_USAGE)
+
+
+def registry_unreachable(error: RegistryUnreachable) -> NoReturn:
+    """End the command because no registry answers."""
     fail(
         f"{error}. `penstock registry start` starts one; --registry or PENSTOCK_REGISTRY names another.",
         EXIT_UNREACHABLE,

@@ -13,7 +13,8 @@ import typer
 
 from penstock.cli.connection import EXIT_REFUSED, EXIT_USAGE, JsonOutput, fail
 from penstock.cli.output import console, print_json, print_table
-from penstock.cli.registry_http import DEFAULT_URL, Registry, Url
+from penstock.cli.registry_http import Registry
+from penstock.cli.registry_option import DEFAULT_URL, Url
 
 app = typer.Typer(name="schema", help="List, show, register, check and delete schemas.", no_args_is_help=True)
 

@@ -84,14 +84,14 @@ def reader(writer: Type, type_: SqlType) -> Read:
     match type_:
         case Array(element) if writer.kind == "array" and not is_map(writer):
             inner = reader(writer.items[0], element)
-            return _blocks(_no_key(_at("[]", inner)), lambda entries: [value for _, value in entries])
+            return blocks(_no_key(_at("[]", inner)), lambda entries: [value for _, value in entries])
         case Map(key, value) if writer.kind == "map":
-            entry = _pair(binary.read_text, _at("{}", reader(writer.items[0], value)))
-            return _blocks(entry, dict)
+            entry = pair(binary.read_text, _at("{}", reader(writer.items[0], value)))
+            return blocks(entry, dict)
         case Map(key, value) if is_map(writer):
             of_key, of_value = (each.type for each in writer.items[0].fields)
-            entry = _pair(_at("key", reader(of_key, key)), _at("value", reader(of_value, value)))
-            return _blocks(entry, dict)
+            entry = pair(_at("key", reader(of_key, key)), _at("value", reader(of_value, value)))
+            return blocks(entry, dict)
         case Struct() if writer.kind == "record":
             return _record(writer, type_)
         case types.Decimal() if _is_decimal(writer):
@@ -251,7 +251,7 @@ def _no_key(read: Read) -> Read:
     return read_element
 
 
-def _pair(read_key: Read, read_value: Read) -> Read:
+def pair(read_key: Read, read_value: Read) -> Read:
     def read_entry(data: bytes, at: int) -> tuple[tuple[Any, Any], int]:
         key, at = read_key(data, at)
         value, at = read_value(data, at)
@@ -260,7 +260,7 @@ def _pair(read_key: Read, read_value: Read) -> Read:
     return read_entry
 
 
-def _blocks(read: Read, together: Callable[[list[Any]], Any]) -> Read:
+def blocks(read: Read, together: Callable[[list[Any]], Any]) -> Read:
     """A reader for an array or map, which is encoded as blocks of entries up to an empty block."""
 
     def read_all(data: bytes, at: int) -> tuple[Any, int]:
@@ -315,7 +315,7 @@ def _skipping(writer: Type, known: dict[int, Read]) -> Read:
 
             return skip_union
         case "array":
-            return _blocks(skipper(writer.items[0], known), lambda entries: None)
+            return blocks(skipper(writer.items[0], known), lambda entries: None)
         case "map":
-            return _blocks(_pair(binary.read_bytes, skipper(writer.items[0], known)), lambda entries: None)
+            return blocks(pair(binary.read_bytes, skipper(writer.items[0], known)), lambda entries: None)
     return plain(writer)

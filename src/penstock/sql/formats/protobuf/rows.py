@@ -84,7 +84,7 @@ def reader(schema: ProtobufSchema, chosen: SideFormat) -> Reader:
     known: dict[tuple[int, ...], Callable[[bytes], tuple[Any, ...]]] = {}
 
     def read(data: bytes, at: int) -> tuple[Any, ...]:
-        indexes, at = _indexes(data, at)
+        indexes, at = read_indexes(data, at)
         read_message = known.get(indexes)
         if read_message is None:
             read_message = known[indexes] = _row_reader(descriptor_of(schema, indexes), chosen)
@@ -93,7 +93,7 @@ def reader(schema: ProtobufSchema, chosen: SideFormat) -> Reader:
     return read
 
 
-def _indexes(data: bytes, at: int) -> tuple[tuple[int, ...], int]:
+def read_indexes(data: bytes, at: int) -> tuple[tuple[int, ...], int]:
     count, at = binary.read_long(data, at)
     if count == 0:
         return (0,), at

@@ -8,6 +8,8 @@ import binascii
 from collections.abc import Iterable
 from typing import Any
 
+from penstock.cli.records.codec import Encoder
+
 
 class InvalidJsonRecord(ValueError):
     """The object is not a record; the message names the field."""
@@ -28,11 +30,16 @@ def headers_to_json(headers: Iterable[tuple[str, bytes | None]]) -> list[dict[st
     return [{"name": name, **bytes_to_json("value", value)} for name, value in headers]
 
 
-def record_from_json(record: Any) -> dict[str, Any]:
+def record_from_json(
+    record: Any, key_encoder: Encoder | None = None, value_encoder: Encoder | None = None
+) -> dict[str, Any]:
     """The key, value, headers, partition and timestamp_ms of one JSON object.
+
+    With an encoder, the key or value may be any JSON value of its format.
 
     Raises:
         InvalidJsonRecord: a field has the wrong type.
+        InvalidValue: an encoder refuses a value.
     """
     if not isinstance(record, dict):
         raise InvalidJsonRecord(f"expected a JSON object, found {type(record).__name__}")
@@ -40,15 +47,15 @@ def record_from_json(record: Any) -> dict[str, Any]:
     if not isinstance(headers, list) or not all(isinstance(h, dict) and "name" in h for h in headers):
         raise InvalidJsonRecord('headers: expected a list of {"name": …, "value": …}')
     return {
-        "key": _bytes_from_json(record, "key"),
-        "value": _bytes_from_json(record, "value"),
+        "key": _bytes_from_json(record, "key", key_encoder),
+        "value": _bytes_from_json(record, "value", value_encoder),
         "headers": [(str(header["name"]), _bytes_from_json(header, "value")) for header in headers],
         "partition": _int_from_json(record, "partition"),
         "timestamp_ms": _int_from_json(record, "timestamp_ms"),
     }
 
 
-def _bytes_from_json(record: dict[str, Any], name: str) -> bytes | None:
+def _bytes_from_json(record: dict[str, Any], name: str, encoder: Encoder | None = None) -> bytes | None:
     encoded = record.get(f"{name}_base64")
     if encoded is not None:
         try:
@@ -58,6 +65,8 @@ def _bytes_from_json(record: dict[str, Any], name: str) -> bytes | None:
     value = record.get(name)
     if value is None:
         return None
+    if encoder is not None:
+        return encoder.of_json(value)
     if not isinstance(value, str):
         raise InvalidJsonRecord(f"{name}: expected text or null, found {type(value).__name__}")
     return value.encode()

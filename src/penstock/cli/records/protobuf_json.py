@@ -1,0 +1,60 @@
+"""Protobuf messages in Protobuf's JSON, as Google's library and Confluent's console tools print them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from google.protobuf import json_format, message_factory
+from google.protobuf.descriptor import Descriptor
+from google.protobuf.message import DecodeError
+
+from penstock.cli.records.codec import InvalidValue, shown
+from penstock.cli.records.simple import compact_json
+from penstock.registry.formats.protobuf.schema import ProtobufSchema
+from penstock.sql.formats.protobuf.rows import descriptor_of, read_indexes
+
+_FIRST_MESSAGE = b"\0"
+"""The indexes of a file's first message, in their short form."""
+
+
+def reader(schema: ProtobufSchema) -> Callable[[bytes], bytes]:
+    """Build a reader of a schema's messages. Each begins with the indexes of its type."""
+    known: dict[tuple[int, ...], Descriptor] = {}
+
+    def read(data: bytes) -> bytes:
+        indexes, at = read_indexes(data, 0)
+        if indexes not in known:
+            known[indexes] = descriptor_of(schema, indexes)
+        descriptor = known[indexes]
+        try:
+            message = message_factory.GetMessageClass(descriptor).FromString(data[at:])
+            text: str = json_format.MessageToJson(
+                message,
+                indent=None,
+                ensure_ascii=False,
+                always_print_fields_with_no_presence=True,
+                descriptor_pool=descriptor.file.pool,
+            )
+        except (DecodeError, json_format.Error, TypeError, ValueError) as error:
+            raise InvalidValue(
+                f"found {shown(data[at:])} ({error}), expected {descriptor.full_name}"
+            ) from None
+        return compact_json(text.encode())
+
+    return read
+
+
+def writer(schema: ProtobufSchema) -> Callable[[bytes], bytes]:
+    """Build a writer of messages of the schema's first type."""
+    descriptor = descriptor_of(schema, (0,))
+    make = message_factory.GetMessageClass(descriptor)
+
+    def write(text: bytes) -> bytes:
+        try:
+            message = json_format.Parse(text, make(), descriptor_pool=descriptor.file.pool)
+        except (json_format.ParseError, UnicodeDecodeError) as error:
+            raise InvalidValue(f"found {shown(text)} ({error}), expected {descriptor.full_name}") from None
+        data: bytes = message.SerializeToString()
+        return _FIRST_MESSAGE + data
+
+    return write

@@ -1,0 +1,22 @@
+"""The packages that formats with a registry need."""
+
+import importlib.util
+
+import pytest
+import typer
+
+from penstock.cli.records.formats import Format, Side
+
+
+def test_a_missing_package_is_named_with_the_way_to_install_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    installed = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == "google.protobuf" else installed(name)
+    )
+    with pytest.raises(typer.Exit):
+        Side("key", Format.AVRO, registry="http://127.0.0.1:1").decoder()
+    said = " ".join(capsys.readouterr().err.split())
+    assert "--key-format avro needs google.protobuf. Install the extra with:" in said
+    assert "'penstock[registry]'" in said
