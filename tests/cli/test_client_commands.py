@@ -1,6 +1,8 @@
 """The client commands against a node, as a script would use them: exit codes and JSON."""
 
 import json
+import os
+import re
 import signal
 import subprocess
 import sys
@@ -11,6 +13,8 @@ from typing import Any
 import pytest
 
 from penstock.testing import Cluster
+
+LOGGER = "penstock.broker.control.controller"
 
 
 class Penstock:
@@ -26,7 +30,7 @@ class Penstock:
             capture_output=True,
             text=True,
             timeout=60,
-            env={"PENSTOCK_BOOTSTRAP": self.bootstrap, "PATH": "/usr/bin:/bin"},
+            env={**os.environ, "PENSTOCK_BOOTSTRAP": self.bootstrap},
             check=False,
         )
 
@@ -139,6 +143,40 @@ def test_configurations_are_shown_and_changed(penstock: Penstock, topic: str) ->
         "log.dirs",
         "listeners",
     }
+
+
+def test_log_levels_of_a_broker_are_shown_set_and_inherited_again(penstock: Penstock) -> None:
+    def levels() -> dict[str, str]:
+        return {
+            row["name"]: row["value"] for row in penstock.json("config", "describe", "broker-logger", "1")
+        }
+
+    before = levels()
+    assert {"root", "penstock", LOGGER} <= before.keys()
+    set_level = f"{LOGGER}=DEBUG"
+    changed = penstock.json("config", "alter", "broker-logger", "1", "--set", set_level)
+    assert changed == {"kind": "broker-logger", "name": "1", "altered": True}
+    assert levels() == {**before, LOGGER: "DEBUG"}
+    assert re.search(rf"{LOGGER} +DEBUG", penstock.ok("config", "describe", "broker-logger", "1"))
+    penstock.ok("config", "alter", "broker-logger", "1", "--delete", LOGGER)
+    assert levels() == before
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("alter", "broker-logger", "1", "--set", "root=LOUD"), 1, "not a supported log level"),
+        (("alter", "broker-logger", "1", "--set", "nope=INFO"), 1, "Logger nope does not exist!"),
+        (("alter", "broker-logger", "1", "--delete", "root"), 1, "the root logger is not allowed"),
+        (("describe", "broker-logger", "7"), 1, "there is no broker '7': expected one of 1"),
+        (("describe", "broker-logger", "1", "--changed"), 2, "log levels have no defaults"),
+    ],
+)
+def test_a_log_level_that_cannot_be_changed_is_an_error(
+    penstock: Penstock, words: tuple[str, ...], code: int, said: str
+) -> None:
+    done = penstock.run("config", *words)
+    assert (done.returncode, said in " ".join(done.stderr.split())) == (code, True), done.stderr
 
 
 def test_ctrl_c_ends_reading_and_writing_without_a_word(penstock: Penstock, topic: str) -> None:

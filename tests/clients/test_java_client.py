@@ -59,3 +59,9 @@ def test_kafka_topics_and_configs_tools(kafka_libs: Path, penstock_cluster: Clus
     entity = ["--entity-type", "topics", "--entity-name", topic]
     run_java(kafka_libs, *configs, *entity, "--alter", "--add-config", "max.message.bytes=4096")
     assert "max.message.bytes=4096" in run_java(kafka_libs, *configs, *entity, "--describe")
+    loggers = ["--entity-type", "broker-loggers", "--entity-name", "1"]
+    logger = "penstock.broker.control.controller"
+    run_java(kafka_libs, *configs, *loggers, "--alter", "--add-config", f"{logger}=TRACE")
+    assert f"{logger}=TRACE" in run_java(kafka_libs, *configs, *loggers, "--describe")
+    run_java(kafka_libs, *configs, *loggers, "--alter", "--delete-config", logger)
+    assert f"{logger}=TRACE" not in run_java(kafka_libs, *configs, *loggers, "--describe")

@@ -17,6 +17,7 @@ from penstock.cli.connection import (
     admin_client,
     fail,
     reported_errors,
+    require_broker_id,
     result_of,
 )
 from penstock.cli.output import console, print_json, print_table
@@ -30,6 +31,7 @@ class Kind(StrEnum):
     TOPIC = "topic"
     BROKER = "broker"
     GROUP = "group"
+    BROKER_LOGGER = "broker-logger"
 
 
 _RESOURCE_TYPES = {
@@ -39,9 +41,11 @@ _RESOURCE_TYPES = {
 }
 
 KindArgument = Annotated[
-    Kind, typer.Argument(metavar="KIND", help="The kind of resource: topic, broker or group.")
+    Kind, typer.Argument(metavar="KIND", help="The kind of resource: topic, broker, group or broker-logger.")
 ]
-NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Topic name, broker id or group id.")]
+NameArgument = Annotated[
+    str, typer.Argument(metavar="NAME", help="Topic name, group id, or the id of a broker.")
+]
 
 
 @app.command()
@@ -55,7 +59,12 @@ def describe(
     command_config: CommandConfig = None,
     json_output: JsonOutput = False,
 ) -> None:
-    """Show each configuration's value and its source."""
+    """Show each configuration's value and its source; of broker-logger, the log level of each logger."""
+    if kind is Kind.BROKER_LOGGER:
+        from penstock.cli.broker_loggers import describe_loggers
+
+        describe_loggers(name, changed, bootstrap, command_config, json_output)
+        return
     client = admin_client(bootstrap, command_config)
     resource = _resource(client, kind, name, bootstrap)
     with reported_errors(bootstrap):
@@ -100,12 +109,21 @@ def alter(
     command_config: CommandConfig = None,
     json_output: JsonOutput = False,
 ) -> None:
-    """Change configurations; the others stay as they are."""
+    """Change configurations; the others stay as they are.
+
+    The configurations of a broker-logger are the levels (TRACE, DEBUG, INFO, WARN, ERROR, FATAL) of loggers
+    such as penstock.broker, or of root. They apply until the broker restarts. A deleted level is inherited.
+    """
     if not assignments and not delete:
         fail("nothing to alter: give --set NAME=VALUE or --delete NAME", EXIT_USAGE)
-    client = admin_client(bootstrap, command_config)
     values = parse_assignments(assignments or [])
-    _alter(client, _resource(client, kind, name, bootstrap), values, delete or [], bootstrap)
+    if kind is Kind.BROKER_LOGGER:
+        from penstock.cli.broker_loggers import alter_loggers
+
+        alter_loggers(name, values, delete or [], bootstrap, command_config)
+    else:
+        client = admin_client(bootstrap, command_config)
+        _alter(client, _resource(client, kind, name, bootstrap), values, delete or [], bootstrap)
     if json_output:
         print_json({"kind": kind.value, "name": name, "altered": True})
     else:
@@ -156,9 +174,8 @@ def _resource(client: AdminClient, kind: Kind, name: str, bootstrap: str) -> Con
     """
     if kind is Kind.BROKER:
         with reported_errors(bootstrap):
-            brokers = sorted(client.list_topics(timeout=REQUEST_TIMEOUT_S).brokers)
-        if name not in map(str, brokers):
-            fail(f"there is no broker {name!r}: expected one of {', '.join(map(str, brokers))}")
+            brokers = client.list_topics(timeout=REQUEST_TIMEOUT_S).brokers
+        require_broker_id(name, brokers)
     return ConfigResource(_RESOURCE_TYPES[kind], name)
 
 

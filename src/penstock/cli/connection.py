@@ -2,7 +2,7 @@
 
 import re
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
@@ -124,6 +124,12 @@ def result_of(future: "Future[T]", bootstrap: str, subject: str | None = None) -
     """Wait for an admin call; an error ends the command with one line about *subject*."""
     with reported_errors(bootstrap, subject):
         return future.result(REQUEST_TIMEOUT_S + 5)
+
+
+def require_broker_id(name: str, broker_ids: Collection[int]) -> None:
+    """End the command if no broker has this id."""
+    if name not in map(str, broker_ids):
+        fail(f"there is no broker {name!r}: expected one of {', '.join(map(str, sorted(broker_ids)))}")
 
 
 @contextmanager

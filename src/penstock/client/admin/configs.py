@@ -1,4 +1,4 @@
-"""Read and change individual configurations of brokers and topics (KIP-226, KIP-339)."""
+"""Read and change configurations of brokers and topics, and log levels (KIP-226, KIP-339, KIP-412)."""
 
 from __future__ import annotations
 
@@ -21,16 +21,17 @@ class ResourceType(IntEnum):
 
     TOPIC = 2
     BROKER = 4
+    BROKER_LOGGER = 8
 
 
 class ConfigResource(NamedTuple):
-    """A topic by its name or a broker by its id."""
+    """A topic by its name, or a broker or its loggers by the broker's id."""
 
     type: ResourceType
     name: str
 
     def __str__(self) -> str:
-        return f"{self.type.name.lower()} {self.name}"
+        return f"{self.type.name.lower().replace('_', ' ')} {self.name}"
 
 
 _TOPICS_PER_REQUEST: Final = 500
@@ -139,11 +140,30 @@ def describe_configs(
     return found
 
 
-def _describe(resources: Collection[ConfigResource], names: Collection[str]) -> DescribeConfigsRequest:
+def log_levels(cluster: Cluster, broker_id: int) -> dict[str, str | None]:
+    """Read the levels of a broker's loggers, by name. Raises ServerError, ServerUnreachable."""
+    resource = ConfigResource(ResourceType.BROKER_LOGGER, str(broker_id))
+    response = cluster.connection(broker_id).call(_describe([resource], None), DescribeConfigsResponse)
+    return {config.name: config.value for config in _configs(response)[resource]}
+
+
+def alter_log_levels(cluster: Cluster, broker_id: int, levels: Mapping[str, str | None]) -> None:
+    """Set the levels of loggers until the broker restarts; None makes a logger inherit its level.
+
+    Raises ServerError, and ServerUnreachable.
+    """
+    request = _alteration({ConfigResource(ResourceType.BROKER_LOGGER, str(broker_id)): levels})
+    _check(cluster.connection(broker_id).call(request, IncrementalAlterConfigsResponse))
+
+
+def _describe(resources: Collection[ConfigResource], names: Collection[str] | None) -> DescribeConfigsRequest:
+    """Build a request for some configurations, or for all if ``names`` is None."""
     return DescribeConfigsRequest(
         resources=[
             DescribeConfigsRequest.DescribeConfigsResource(
-                resource_type=resource.type, resource_name=resource.name, configuration_keys=sorted(names)
+                resource_type=resource.type,
+                resource_name=resource.name,
+                configuration_keys=None if names is None else sorted(names),
             )
             for resource in resources
         ]
