@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import select
 import signal
@@ -130,3 +131,46 @@ def test_a_port_for_metrics_that_is_in_use_is_named(tmp_path: Path) -> None:
     assert code == 1
     assert f"cannot serve metrics at 127.0.0.1:{port}: Address already in use" in printed
     assert "penstock.metrics.port" in printed
+
+
+def log_of(data_dir: Path, *arguments: str) -> list[str]:
+    """What a node logs until it is stopped."""
+    process = start(data_dir, "--listen", "127.0.0.1:0", *arguments)
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("ready on ")
+        process.terminate()
+        _, log = process.communicate(timeout=60)
+        return log.splitlines()
+    finally:
+        process.kill()
+
+
+def test_log_lines_as_json(tmp_path: Path) -> None:
+    events = [json.loads(line) for line in log_of(tmp_path, "--log-format", "json")]
+    [elected] = [each for each in events if each["message"] == "metadata quorum leader"]
+    assert (elected["level"], elected["logger"]) == ("INFO", "penstock.broker.quorum.driver")
+    assert elected["fields"] == {"epoch": 1}
+
+
+def test_log_levels(tmp_path: Path) -> None:
+    lines = log_of(tmp_path / "1", "--set", "penstock.log.level=info")
+    assert any(re.search(r"Z INFO penstock\.\S+ metadata quorum leader epoch=1$", line) for line in lines)
+    assert not [line for line in lines if " DEBUG " in line]
+    assert log_of(tmp_path / "2", "--log-level", "error") == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["--set", "penstock.log.level=LOUD"], "Invalid value LOUD for configuration penstock.log.level"),
+        (["--set", "penstock.log.format=xml"], "Invalid value xml for configuration penstock.log.format"),
+        (
+            ["--log-level", "WARN", "--set", "penstock.log.level=INFO"],
+            "--log-level WARN: expected it without --set penstock.log.level=INFO",
+        ),
+    ],
+)
+def test_wrong_settings_of_the_log(tmp_path: Path, arguments: list[str], expected: str) -> None:
+    code, message = refusal(tmp_path, *arguments)
+    assert (code, expected in message) == (2, True), message

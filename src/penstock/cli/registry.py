@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -19,6 +18,7 @@ from penstock.cli.connection import (
     require_broker,
 )
 from penstock.cli.extras import require_packages
+from penstock.cli.log_options import LogFormat, LogFormatOption, LogLevel, LogLevelOption
 from penstock.cli.output import print_note
 from penstock.client.errors import ClientError
 from penstock.client.settings import ConfigError
@@ -59,6 +59,8 @@ def start(
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="Set a configuration of the registry; repeatable."),
     ] = None,
+    log_level: LogLevelOption = LogLevel.WARN,
+    log_format: LogFormatOption = LogFormat.TEXT,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
 ) -> None:
@@ -67,9 +69,10 @@ def start(
     It works with any Kafka cluster. If several instances run, one leads and the others forward writes to it.
     """
     require_extra()
+    from penstock.broker.setup.log_format import configure as configure_log
     from penstock.registry.api.server import RegistryServer
 
-    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    configure_log(log_level, log_format)
     properties = _properties(config, settings or [], bootstrap, command_config)
     host, port = (None, None) if listen is None else split_address(listen)
     try:

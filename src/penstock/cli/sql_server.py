@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 from pathlib import Path
@@ -21,6 +20,7 @@ from penstock.cli.connection import (
     require_broker,
 )
 from penstock.cli.extras import require_packages
+from penstock.cli.log_options import LogFormat, LogFormatOption, LogLevel, LogLevelOption
 from penstock.cli.output import print_note
 from penstock.cli.registry import split_address
 from penstock.client.errors import ClientError
@@ -112,6 +112,8 @@ def server(
             "--port-file", metavar="FILE", help="Write the port to this file once the server is ready."
         ),
     ] = None,
+    log_level: LogLevelOption = LogLevel.WARN,
+    log_format: LogFormatOption = LogFormat.TEXT,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
 ) -> None:
@@ -121,12 +123,13 @@ def server(
     restart. A second server of the same service takes over from the first.
     """
     require_packages(_REQUIRED, "sql", "a SQL server")
+    from penstock.broker.setup.log_format import configure as configure_log
     from penstock.spark.launching.java import JavaNotFound
     from penstock.sql.engine import Engine, EngineConfig, EngineError
     from penstock.sql.server.server import SqlServer
     from penstock.streams import StreamsError
 
-    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    configure_log(log_level, log_format)
     properties = {**_LOGGING, **_properties(settings or [], bootstrap, command_config)}
     address, port = split_address(listen)
     if key is not None and certificate is None:

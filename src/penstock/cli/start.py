@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from penstock.cli import join as join_words
+from penstock.cli.log_options import LogFormat, LogLevel
 
 if TYPE_CHECKING:
     from penstock.broker.partitions.schema_validation import SchemaIds
@@ -19,7 +20,12 @@ if TYPE_CHECKING:
 
 DEFAULT_DATA_DIR = "penstock-data"
 DEFAULT_LISTEN = "127.0.0.1:9092"
-_SETTING_OF = {"--listen": "listeners", "--advertised": "advertised.listeners"}
+_SETTING_OF = {
+    "--listen": "listeners",
+    "--advertised": "advertised.listeners",
+    "--log-level": "penstock.log.level",
+    "--log-format": "penstock.log.format",
+}
 EXIT_CONFIG = 2
 EXIT_FAILED = 1
 
@@ -87,6 +93,24 @@ def start(
             "--registry-listen", metavar="HOST:PORT", help="The address that the registry listens on."
         ),
     ] = "127.0.0.1:8081",
+    log_level: Annotated[
+        LogLevel | None,
+        typer.Option(
+            "--log-level",
+            metavar="LEVEL",
+            case_sensitive=False,
+            help="Log events of this level and above (penstock.log.level): TRACE, DEBUG, INFO, WARN, ERROR "
+            "or FATAL. Default: INFO.",
+        ),
+    ] = None,
+    log_format: Annotated[
+        LogFormat | None,
+        typer.Option(
+            "--log-format",
+            metavar="FORMAT",
+            help="Write log lines as text or as json (penstock.log.format). Default: text.",
+        ),
+    ] = None,
 ) -> None:
     """Run a node. It prints "ready on HOST:PORT" when it accepts connections.
 
@@ -95,6 +119,7 @@ def start(
     from penstock.metadata.configs import InvalidConfig
 
     try:
+        settings = _with_options(settings or [], {"--log-level": log_level, "--log-format": log_format})
         if brokers is not None:
             if node_id is not None:
                 raise ValueError(
@@ -102,16 +127,12 @@ def start(
                 )
             if advertised is not None:
                 raise ValueError(f"--advertised {advertised}: expected one node, without --brokers")
-            _run_several(
-                brokers, data_dir, listen, config, settings or [], registry_listen if registry else None
-            )
+            _run_several(brokers, data_dir, listen, config, settings, registry_listen if registry else None)
         join_words.check_words(node_id, controller, join, {"--config": config})
         if node_id is None:
-            broker_config = read_config(data_dir, listen, config, settings or [], advertised)
+            broker_config = read_config(data_dir, listen, config, settings, advertised)
         else:
-            broker_config = _member_config(
-                data_dir, listen, node_id, controller, join, settings or [], advertised
-            )
+            broker_config = _member_config(data_dir, listen, node_id, controller, join, settings, advertised)
     except (InvalidConfig, ValueError) as error:
         _fail(str(error), EXIT_CONFIG)
     except join_words.CannotJoin as error:
@@ -229,6 +250,13 @@ def _refuse_both(given: Mapping[str, str], options: Mapping[str, str | None]) ->
             raise ValueError(f"{option} {value}: expected it without --set {name}={given[name]}")
 
 
+def _with_options(settings: list[str], options: Mapping[str, str | None]) -> list[str]:
+    """Add the options to the settings that they stand for. Raises ValueError if both are given."""
+    _refuse_both(_settings(settings), options)
+    given = [f"{_SETTING_OF[option]}={value}" for option, value in options.items() if value is not None]
+    return [*settings, *given]
+
+
 def _settings(settings: list[str]) -> dict[str, str]:
     values = {}
     for setting in settings:
@@ -287,7 +315,8 @@ async def _run(config: "BrokerConfig", registry_at: tuple[str, int] | None) -> i
     from penstock.metadata.configs import InvalidConfig
     from penstock.processes.stop_signals import stop_signals
 
-    log_format.configure("INFO")
+    level, form = config.get_str("penstock.log.level"), config.get_str("penstock.log.format")
+    log_format.configure(level.upper(), form)
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in stop_signals():

@@ -9,19 +9,12 @@ import logging
 from collections.abc import Iterable
 from typing import Final
 
+from penstock.broker.setup.log_format import LEVELS
 from penstock.metadata.controller.configs import AlterOp, ConfigChange
 from penstock.metadata.controller.state import Refusal
 from penstock.protocol.errors import ErrorCode
 
 ROOT: Final = "root"
-LEVELS: Final = {
-    "TRACE": 5,
-    "DEBUG": logging.DEBUG,
-    "INFO": logging.INFO,
-    "WARN": logging.WARNING,
-    "ERROR": logging.ERROR,
-    "FATAL": logging.CRITICAL,
-}
 
 
 def levels() -> dict[str, str]:

@@ -27,6 +27,10 @@ alter.log.dirs.replication.quota.window.size.seconds: int = 1 [1..]
     Not served yet: replicas do not move between directories.
 controller.quota.window.size.seconds: int = 1 [1..]
     Not served yet: clients have no quotas.
+penstock.log.level: string = INFO any-case {TRACE, DEBUG, INFO, WARN, ERROR, FATAL}
+    Least severe level that the node logs when it starts; BROKER_LOGGER configs change levels while it runs.
+penstock.log.format: string = text {text, json}
+    Form of log lines: text, or a JSON object a line.
 penstock.metrics.port: int = -1 [-1..65535]
     Port on which metrics and probes are served, 0 for a free one; -1 serves none.
 penstock.metrics.host: string = 127.0.0.1
