@@ -9,6 +9,9 @@ import sys
 from typing import Annotated
 
 import typer
+from typer.completion import completion_init
+
+from penstock.cli.completion import PROGRAM, words_to_complete
 
 # Name: (module, its function or group of commands, summary).
 COMMANDS = {
@@ -36,13 +39,14 @@ COMMANDS = {
         "demo",
         "Run a streams application over real flights and check the result.",
     ),
+    "completion": ("penstock.cli.completion", "completion", "Print a script for completion in a shell."),
 }
 
 
 def build_app(called: str | None) -> typer.Typer:
     """The whole command line: the called command in full, the others by name and summary only."""
     app = typer.Typer(
-        name="penstock",
+        name=PROGRAM,
         help="Event streaming for Python and Spark, with the log and the protocol of Apache Kafka.",
         no_args_is_help=True,
         add_completion=False,
@@ -85,8 +89,11 @@ def _whole(
 
 def main() -> None:
     """Entry point of the `penstock` script."""
-    called = next((word for word in sys.argv[1:] if not word.startswith("-")), None)
-    build_app(called)(prog_name="penstock")
+    words = words_to_complete()
+    if words is not None:
+        completion_init()
+    called = next((word for word in words or sys.argv[1:] if not word.startswith("-")), None)
+    build_app(called)(prog_name=PROGRAM)
 
 
 if __name__ == "__main__":
