@@ -53,8 +53,13 @@ def writer(schema: ProtobufSchema) -> Callable[[bytes], bytes]:
         try:
             message = json_format.Parse(text, make(), descriptor_pool=descriptor.file.pool)
         except (json_format.ParseError, UnicodeDecodeError) as error:
-            raise InvalidValue(f"found {shown(text)} ({error}), expected {descriptor.full_name}") from None
+            raise _invalid(text, error, descriptor) from None
         data: bytes = message.SerializeToString()
         return _FIRST_MESSAGE + data
 
     return write
+
+
+def _invalid(found: bytes, error: Exception, descriptor: Descriptor) -> InvalidValue:
+    reason = " ".join(str(error).split())  # Google's library lists the known fields on a second line
+    return InvalidValue(f"found {shown(found)} ({reason}), expected {descriptor.full_name}")

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 
-from jsonschema.exceptions import SchemaError as InvalidSchema
 from jsonschema.exceptions import ValidationError
 from jsonschema.validators import Draft7Validator, validator_for
 from jsonschema_specifications import REGISTRY
 from referencing import Resource
-from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT7
 
 from penstock.cli.records.codec import InvalidValue, shown
@@ -35,9 +34,9 @@ def writer(schema: JsonSchema) -> Callable[[bytes], bytes]:
             validator.validate(json.loads(compact))
         except ValidationError as error:
             raise InvalidValue(f"found {shown(text)}: {error.json_path}: {error.message}") from None
-        except (Unresolvable, InvalidSchema) as error:
+        except re.error as error:
             raise InvalidValue(
-                f"found a schema that cannot be used ({error}), expected a valid one"
+                f"found a pattern in the schema that Python cannot compile ({error})"
             ) from None
         return compact
 
