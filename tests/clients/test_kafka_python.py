@@ -4,7 +4,8 @@ import uuid
 
 import pytest
 from codec_on_disk import codecs_on_disk
-from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.admin import ConfigResource, ConfigResourceType
 
 from penstock.protocol.compression import Codec
 from penstock.testing import Cluster
@@ -68,3 +69,23 @@ def test_a_group_goes_on_where_it_stopped(penstock_cluster: Cluster) -> None:
     finally:
         producer.close()
     assert found == list(range(20))
+
+
+def test_log_levels_of_a_broker(penstock_cluster: Cluster) -> None:
+    logger = "penstock.broker.control.controller"
+    admin = KafkaAdminClient(bootstrap_servers=penstock_cluster.bootstrap_servers)
+
+    def level() -> str:
+        resource = ConfigResource(ConfigResourceType.BROKER_LOGGER, "1")
+        [found] = admin.describe_configs([resource], config_filter="all")["broker_logger"].values()
+        value: str = found[logger]["value"]
+        return value
+
+    try:
+        before = level()
+        admin.alter_configs([ConfigResource(ConfigResourceType.BROKER_LOGGER, "1", {logger: "TRACE"})])
+        assert level() == "TRACE"
+        admin.reset_configs([ConfigResource(ConfigResourceType.BROKER_LOGGER, "1", {logger: None})])
+        assert level() == before
+    finally:
+        admin.close()

@@ -110,7 +110,7 @@ def consume(
     Avro is printed in its JSON encoding, as Confluent's console consumer prints it.
     """
     _check_start(from_beginning, offset, timestamp, group, partition)
-    shown = _printer(layout, json_output, show_key, show_headers, show_timestamp)
+    printed = _printer(layout, json_output, show_key, show_headers, show_timestamp)
     decode_key = Side("key", key_format, registry).decoder()
     decode_value = Side("value", value_format, registry).decoder()
     timestamp_ms = None if timestamp is None else parse_timestamp_ms(timestamp)
@@ -141,7 +141,7 @@ def consume(
                 reading.assigned(consumer, positions)
             for message in reading.messages(bootstrap):
                 try:
-                    write(shown(decoded_record(message, decode_key, decode_value)))
+                    write(printed(decoded_record(message, decode_key, decode_value)))
                 except UndecodableRecord as error:
                     if not skip_undecodable:
                         fail(f"{error} (--skip-undecodable reads on)")
@@ -170,12 +170,10 @@ def _check_start(
 def _printer(
     layout: str | None, json_output: bool, show_key: bool, show_headers: bool, show_timestamp: bool
 ) -> Print:
+    if layout is None and json_output:
+        return json_line
     if layout is None:
-        return (
-            json_line
-            if json_output
-            else columns_printer(key=show_key, headers=show_headers, timestamp=show_timestamp)
-        )
+        return columns_printer(key=show_key, headers=show_headers, timestamp=show_timestamp)
     if json_output or show_key or show_headers or show_timestamp:
         fail(
             "--format names all that is printed: it excludes --json, --key, --headers, --timestamps",

@@ -44,6 +44,7 @@ def test_an_event_is_one_object() -> None:
         ("blocked turns=%d %s", (2, "longest_ms=3"), "blocked longest_ms=3", {"turns": 2}),
         ("values a=%s b=%s c=%s", (None, True, 0.5), "values", {"a": None, "b": True, "c": 0.5}),
         ("share done=%d%% of=%s", (50, float("nan")), "share", {"done": "50%", "of": "nan"}),
+        ("empty a= b=%s", (1,), "empty", {"a": "", "b": 1}),
         ("lone=%s", ("\ud800",), "", {"lone": "\ud800"}),
     ],
 )

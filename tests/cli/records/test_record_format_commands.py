@@ -22,6 +22,7 @@ from registry_node import ask, started
 ORDER = {
     "type": "record",
     "name": "Order",
+    "doc": "A text that is longer than a file name may be." * 10,
     "fields": [{"name": "id", "type": "long"}, {"name": "note", "type": ["null", "string"], "default": None}],
 }
 PROTO = 'syntax = "proto3"; message Order { int64 id = 1; string buyer_name = 2; }'
@@ -135,8 +136,12 @@ def test_avro_of_confluents_client_is_read_with_the_schema_that_wrote_it(
     assert printed == '{"id":1,"note":{"string":"a"}}\n{"id":2,"note":null,"paid":true}\n'
     # With no schema given, produce takes the latest of the subject.
     run("produce", topic, "--value-format", "avro", stdin='{"id": 3, "note": null, "paid": false}\n')
+    # An id selects an older one.
+    first = ask(registry, "GET", f"/subjects/{topic}-value/versions/1").body["id"]
+    words = ("--value-format", "avro", "--value-schema", str(first))
+    run("produce", topic, *words, stdin='{"id": 4, "note": null}\n')
     last = run("consume", topic, "-o", "2", "-e", "--value-format", "avro").stdout
-    assert last == b'{"id":3,"note":null,"paid":false}\n'
+    assert last == b'{"id":3,"note":null,"paid":false}\n{"id":4,"note":null}\n'
 
 
 def test_protobuf_and_json_schema_round_trip(
@@ -195,7 +200,23 @@ def test_a_value_whose_schema_is_unknown_or_of_another_type_is_undecodable(
 def test_a_line_that_does_not_fit_ends_produce_after_the_lines_before_it(run: Run, topic: str) -> None:
     ended = run("produce", topic, "--value-format", "int", stdin="1\n2\nthree\n4\n", code=2)
     assert b"line 3: found 'three', expected a whole number of 4 bytes" in ended.stderr
+    assert b"2 records acknowledged before the invalid line" in ended.stderr
     assert run("consume", topic, *ALL, "--value-format", "int").stdout == b"1\n2\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("[1]", "expected a JSON object, found an array"),
+        ('{"value": 1.5}', "value: expected text or null, found the number 1.5"),
+        ('{"value": "x", "partition": 1.5}', "partition: expected a whole number, found the number 1.5"),
+        ("{", "expected JSON"),
+    ],
+)
+def test_a_json_line_that_is_no_record_is_refused(run: Run, topic: str, line: str, said: str) -> None:
+    refused = run("produce", topic, "--json-lines", stdin=line, code=2)
+    assert "line 1: " in refused.stderr.decode()
+    assert said in refused.stderr.decode()
 
 
 def test_wrong_options_are_named(run: Run, topic: str) -> None:
@@ -203,9 +224,11 @@ def test_wrong_options_are_named(run: Run, topic: str) -> None:
     assert b"excludes --json" in run("consume", topic, "-f", "%s", "--json", code=2).stderr
     assert b"--value-schema: expected it only" in run("produce", topic, "--value-schema", "x", code=2).stderr
     missing = run("produce", topic, "--value-format", "avro", code=1).stderr
-    assert f"subject '{topic}-value' has no schema in the registry".encode() in missing
-    invalid = run("produce", topic, "--value-format", "avro", "--value-schema", "{", code=2).stderr
-    assert f"subject '{topic}-value': not valid JSON".encode() in invalid
+    assert f"subject '{topic}-value': found no schema in the registry, expected one, or".encode() in missing
+    for given in ("order.avsc", "{", "7777"):
+        refused = run("produce", topic, "--value-format", "avro", "--value-schema", given, code=2).stderr
+        assert f"--value-schema: found '{given}' (".encode() in refused
+        assert b"expected a file, an id or a schema" in refused
     gone = ("--value-format", "avro", "--registry", "http://127.0.0.1:1")
     assert b"`penstock registry start` starts one" in run("produce", topic, *gone, code=3).stderr
 

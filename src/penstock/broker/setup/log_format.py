@@ -81,9 +81,10 @@ def _message_and_fields(record: logging.LogRecord) -> tuple[str, dict[str, Any]]
     ends = [each.start() for each in starts[1:]] + [len(template)]
     fields = {}
     for start, end in zip(starts, ends, strict=True):
-        value, *loose = template[start.end() : end].split(maxsplit=1)
+        value, _, loose = template[start.end() : end].rstrip().partition(" ")
         fields[start[1]] = _filled(value, left)
-        message += [str(_filled(each.rstrip(), left)) for each in loose]
+        if loose:
+            message.append(str(_filled(loose, left)))
     return " ".join(message), fields
 
 

@@ -5,6 +5,7 @@ They have the names of the Spark source's formats (docs/schemas.md).
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -65,7 +66,7 @@ class Side:
     registry: str
     schema: str | None = None
 
-    def require(self) -> None:
+    def _check(self) -> None:
         """End the command if the options contradict each other, or a package is missing."""
         if self.format in REGISTERED:
             require_packages(_REQUIRED, "registry", f"--{self.name}-format {self.format}")
@@ -78,7 +79,7 @@ class Side:
 
     def decoder(self) -> Decode:
         """Build the decoder; an invalid option ends the command."""
-        self.require()
+        self._check()
         match self.format:
             case Format.BYTES:
                 return simple.decode_bytes
@@ -96,7 +97,7 @@ class Side:
 
     def encoder(self, topic: str) -> Encoder | None:
         """Build the encoder for a topic, or None for bytes; an invalid option ends the command."""
-        self.require()
+        self._check()
         match self.format:
             case Format.BYTES:
                 return None
@@ -110,13 +111,14 @@ class Side:
                 return simple.TextEncoder(simple.number_encoder(format))
         from penstock.cli.records.registered import registered_encoder
 
-        return registered_encoder(self.format, self.registry, f"{topic}-{self.name}", self._schema_text())
+        return registered_encoder(self.format, self.registry, topic, self.name, self._schema_text())
 
     def _schema_text(self) -> str | None:
         """The given schema: the contents of a file, a text, or the digits of an id."""
         if self.schema is None:
             return None
         try:
-            return Path(self.schema).read_text() if Path(self.schema).is_file() else self.schema
+            # Unlike Path.is_file, os.path.isfile accepts a text that is too long for a path.
+            return Path(self.schema).read_text() if os.path.isfile(self.schema) else self.schema
         except (OSError, UnicodeDecodeError) as error:
             fail(f"cannot read --{self.name}-schema {self.schema}: {error}", EXIT_USAGE)

@@ -13,7 +13,7 @@ from penstock.cli.records.record import Record
 from penstock.cli.records.record_json import bytes_to_json, headers_to_json
 
 Print = Callable[[Record], bytes]
-"""Returns the bytes that a record prints, with the end of its line."""
+"""Returns all bytes that a record prints."""
 
 
 def write(data: bytes) -> None:

@@ -36,9 +36,7 @@ def reader(schema: ProtobufSchema) -> Callable[[bytes], bytes]:
                 descriptor_pool=descriptor.file.pool,
             )
         except (DecodeError, json_format.Error, TypeError, ValueError) as error:
-            raise InvalidValue(
-                f"found {shown(data[at:])} ({error}), expected {descriptor.full_name}"
-            ) from None
+            raise _invalid(data[at:], error, descriptor) from None
         return compact_json(text.encode())
 
     return read

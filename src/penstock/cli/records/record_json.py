@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from penstock.cli.records.codec import Encoder
+from penstock.cli.records.simple import json_kind
 
 
 class InvalidJsonRecord(ValueError):
@@ -42,7 +43,7 @@ def record_from_json(
         InvalidValue: an encoder refuses a value.
     """
     if not isinstance(record, dict):
-        raise InvalidJsonRecord(f"expected a JSON object, found {type(record).__name__}")
+        raise InvalidJsonRecord(f"expected a JSON object, found {json_kind(record)}")
     headers = record.get("headers") or []
     if not isinstance(headers, list) or not all(isinstance(h, dict) and "name" in h for h in headers):
         raise InvalidJsonRecord('headers: expected a list of {"name": …, "value": …}')
@@ -68,7 +69,7 @@ def _bytes_from_json(record: dict[str, Any], name: str, encoder: Encoder | None 
     if encoder is not None:
         return encoder.of_json(value)
     if not isinstance(value, str):
-        raise InvalidJsonRecord(f"{name}: expected text or null, found {type(value).__name__}")
+        raise InvalidJsonRecord(f"{name}: expected text or null, found {json_kind(value)}")
     return value.encode()
 
 
@@ -76,4 +77,4 @@ def _int_from_json(record: dict[str, Any], name: str) -> int | None:
     value = record.get(name)
     if value is None or (isinstance(value, int) and not isinstance(value, bool)):
         return value
-    raise InvalidJsonRecord(f"{name}: expected a whole number, found {value!r}")
+    raise InvalidJsonRecord(f"{name}: expected a whole number, found {json_kind(value)}")

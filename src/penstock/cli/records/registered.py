@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from penstock.cli.connection import EXIT_REFUSED, EXIT_USAGE, fail
 from penstock.cli.records import avro_json, protobuf_json, simple, validated_json
-from penstock.cli.records.codec import Decode, Decoded, Encoder, InvalidValue
+from penstock.cli.records.codec import Decode, Decoded, Encoder, InvalidValue, shown
 from penstock.cli.registry_http import registry_config, registry_unreachable
 from penstock.registry.client.errors import RegistryRefused, RegistryUnreachable
 from penstock.registry.client.registry import Registered, RegistryClient
@@ -65,16 +65,23 @@ def registered_decoder(format: str, registry: str) -> Decode:
     return decode
 
 
-def registered_encoder(format: str, registry: str, subject: str, schema: str | None) -> Encoder:
-    """Build an encoder with a schema: a text, which is registered, an id, or the latest of the subject."""
+def registered_encoder(format: str, registry: str, topic: str, side: str, schema: str | None) -> Encoder:
+    """Build an encoder with a schema: a text, which is registered, an id, or the latest of the subject.
+
+    ``side`` is key or value. An invalid schema ends the command.
+    """
     kind = _KINDS[format]
     client = _client(registry)
+    subject = f"{topic}-{side}"
     with _asking():
         try:
             schema_id, found = _chosen(client, kind, subject, schema)
             write = kind.writer(found)
         except (FormatError, InvalidValue, SchemaError) as error:
-            fail(f"subject {subject!r}: {error}", EXIT_USAGE)
+            if schema is None:
+                fail(f"subject {subject!r}: {error}, or the option --{side}-schema")
+            given = shown(schema.encode(errors="replace"))
+            fail(f"--{side}-schema: found {given} ({error}), expected a file, an id or a schema", EXIT_USAGE)
     prefix = b"\0" + schema_id.to_bytes(PREFIX_BYTES - 1, "big")
 
     def encode(text: bytes) -> bytes:
@@ -101,13 +108,13 @@ def _chosen(client: RegistryClient, kind: _Kind, subject: str, schema: str | Non
 
 
 def _latest(client: RegistryClient, subject: str) -> Registered:
+    """Return the latest schema of a subject. Raises InvalidValue if it has none."""
     try:
         return client.latest(subject)
     except RegistryRefused as error:
         if not error.is_absence:
             raise
-        option = f"--{subject.rpartition('-')[2]}-schema"
-        fail(f"subject {subject!r} has no schema in the registry: expected one, or {option}")
+        raise InvalidValue("found no schema in the registry, expected one") from None
 
 
 def _by_id(client: RegistryClient, schema_id: int, kind: _Kind) -> Any:
