@@ -47,6 +47,8 @@ def test_bytes_become_text_and_json(format: Format, data: bytes, text: bytes, js
         (Format.JSON, b"NaN", "expected JSON"),
         (Format.JSON, b"[" * 100_000, "expected JSON"),
         (Format.LONG, b"12", "found '12', expected 8 bytes"),
+        (Format.LONG, b"\0\1", "found 2 bytes 00 01, expected 8 bytes"),
+        (Format.LONG, b"a" * 100, f"found '{'a' * 40}'…, expected 8 bytes"),
         (Format.UUID, b"abc", "found 'abc', expected a UUID"),
     ],
 )

@@ -37,8 +37,7 @@ Decode = Callable[[bytes], Decoded]
 def shown(data: bytes) -> str:
     """Show bytes in an error message: as text if they are text, else in hexadecimal digits."""
     more = "…" if len(data) > SHOWN_BYTES_MAX else ""
-    try:
-        found = data.decode()
-    except UnicodeDecodeError:
-        return f"{len(data)} bytes {data[:SHOWN_BYTES_MAX].hex(' ')}{more}"
-    return f"{found[:SHOWN_BYTES_MAX]!r}{more}"
+    found = data.decode(errors="replace")
+    if all(each.isprintable() or each in "\t\r\n" for each in found) and "\ufffd" not in found:
+        return f"{found[:SHOWN_BYTES_MAX]!r}{more}"
+    return f"{len(data)} bytes {data[:SHOWN_BYTES_MAX].hex(' ')}{more}"
