@@ -24,6 +24,7 @@
           UnknownPartition                  penstock.client
         ServerUnreachable                   penstock.client
           RequestTimedOut                   penstock.client
+        TopicReplaced                       penstock.spark
         UnsupportedByServer                 penstock.client
       ClusterError (RuntimeError)           penstock.testing
       ConfigError (ValueError)              penstock.client
@@ -121,6 +122,7 @@ PACKAGES: Final = {
     "StoreNotQueryable": "penstock.views",
     "StoreRestoring": "penstock.views",
     "StreamsError": "penstock.streams",
+    "TopicReplaced": "penstock.spark",
     "TopologyError": "penstock.streams",
     "TransactionLost": "penstock.client",
     "UndecodableRecord": "penstock",

@@ -145,6 +145,18 @@ def test_a_topic_made_again_is_not_read_in_place_of_the_old_one(cluster, make_to
         fetch(cluster, planned)
 
 
+def test_a_partition_that_metadata_does_not_have_is_looked_up_again(cluster, make_topic):
+    topic = make_topic()
+    produce(cluster, topic, batch(numbered(0, 3)))
+    admin = AdminClient({"bootstrap.servers": cluster.config.servers_text})
+    admin.delete_topics([topic])[topic].result(30)
+    admin.create_topics([NewTopic(topic, 3, 1)])[topic].result(30)
+    [(_, led)] = cluster.leaders([TopicPartition(topic, 2)]).items()
+    assert led == [TopicPartition(topic, 2)]
+    with pytest.raises(UnknownPartition, match=f"partition {topic}-3 does not exist"):
+        cluster.leaders([TopicPartition(topic, 3)])
+
+
 @pytest.mark.parametrize("acks", [-1, 1, 0])
 def test_many_batches_arrive_in_order(cluster, make_topic, acks):
     topic = make_topic()

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from penstock.spark.sink.checkpoint import CheckpointError
     from penstock.spark.sink.marker import MarkerDamaged
     from penstock.spark.sink.ownership import CheckpointOutdated, RunFenced
-    from penstock.spark.sink.publisher import MarkerMismatch, MarkerMissing
+    from penstock.spark.sink.publisher import MarkerMismatch, MarkerMissing, TopicReplaced
 
 __all__ = [
     "CannotShip",
@@ -37,6 +37,7 @@ __all__ = [
     "MarkerMissing",
     "Progress",
     "RunFenced",
+    "TopicReplaced",
     "build_session",
     "lag",
     "make_library",
@@ -54,6 +55,7 @@ _MODULES: Final = {
     "MarkerMismatch": "penstock.spark.sink.publisher",
     "MarkerMissing": "penstock.spark.sink.publisher",
     "RunFenced": "penstock.spark.sink.ownership",
+    "TopicReplaced": "penstock.spark.sink.publisher",
     "build_session": "penstock.spark.launching.session",
     "make_library": "penstock.spark.launching.shipping",
 }

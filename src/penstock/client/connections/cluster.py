@@ -232,14 +232,17 @@ class Cluster:
     def leaders(self, partitions: Collection[TopicPartition]) -> dict[int, list[TopicPartition]]:
         """Group partitions by the node that leads them.
 
-        Raises UnknownPartition, or a retriable ServerError.
+        The topic may have been created again with more partitions since its metadata was fetched, so an
+        unknown partition is looked up once more. Raises UnknownPartition, or a retriable ServerError.
         """
         self.topics({tp.topic for tp in partitions})
+        unknown = {tp.topic for tp in partitions if self.metadata.partition(tp) is None}
+        if unknown:
+            self.refresh(unknown)
         by_node: dict[int, list[TopicPartition]] = {}
         for tp in partitions:
             found = self.metadata.partition(tp)
             if found is None:
-                self.forget([tp.topic])
                 raise UnknownPartition(tp.topic, tp.partition, self.config.servers_text)
             if found.leader_id == NO_LEADER:
                 self.forget([tp.topic])

@@ -28,9 +28,10 @@ from pyspark.sql.types import StructType
 from penstock.client.admin.batch_limit import max_message_bytes
 from penstock.client.config import ClientConfig
 from penstock.client.connections.cluster import Cluster
-from penstock.client.connections.metadata import TopicPartition
+from penstock.client.connections.metadata import ClusterMetadata, TopicPartition
 from penstock.client.errors import ClientError
 from penstock.client.settings import ConfigError
+from penstock.protocol.uuids import uuid_to_text
 from penstock.spark.sink.checkpoint import Checkpoint, CheckpointError, OffsetEntry, SinkState
 from penstock.spark.sink.columns import SinkColumns, find_columns
 from penstock.spark.sink.encoding import RowEncoder, TopicLimits
@@ -42,11 +43,12 @@ from penstock.spark.sink.publisher import (
     MarkerMismatch,
     Publication,
     Publisher,
+    TopicReplaced,
     publish_once,
 )
 from penstock.spark.sink.repeatable import WRITE_PREFIX, publish_version
 from penstock.spark.sink.staged import INLINE_BYTES, Run, Stage, TaskStaged, partitions_of
-from penstock.spark.workers.connections import shared_cluster
+from penstock.spark.workers.connections import WrittenTopics, shared_cluster
 from penstock.spark.workers.memory import settle_worker
 
 log = logging.getLogger(__name__)
@@ -63,8 +65,8 @@ _LOCAL_DIRECTORIES: Final = "SPARK_LOCAL_DIRS"
 
 _DRIVER_ID_LENGTH: Final = 12
 
-# Topics' limits by process: when they were requested (monotonic seconds), and the limit.
-_max_bytes: dict[tuple[int, ClientConfig, str], tuple[float, int | None]] = {}
+# Topics' limits by process and topic id: when they were requested (monotonic seconds), and the limit.
+_max_bytes: dict[tuple[int, ClientConfig, str, bytes], tuple[float, int | None]] = {}
 # The runs for which this process has removed earlier leftovers from a staging directory.
 _swept: set[tuple[str, str]] = set()
 
@@ -112,13 +114,13 @@ class ExactlyOnceStreamWriter(DataSourceStreamArrowWriter):
             f"{context.partitionId()}-{context.taskAttemptId()}",
             self.inline_bytes,
         )
-        return _stage_rows(iterator, self._options, self._columns, stage, run)
+        return stage_rows(iterator, self._options, self._columns, stage, run)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Publish the batch.
 
-        Raises RunFenced, MarkerMissing, MarkerMismatch and other ClientErrors; CheckpointError and
-        StagedBatchMissing.
+        Raises RunFenced, MarkerMissing, MarkerMismatch, TopicReplaced and other ClientErrors; CheckpointError
+        and StagedBatchMissing.
         """
         reports = _reports(messages)
         if not reports:
@@ -126,7 +128,7 @@ class ExactlyOnceStreamWriter(DataSourceStreamArrowWriter):
         checkpoint = self._checkpoint()
         run = _common_run(reports, checkpoint.require_query_id(), batchId)
         cluster = self._cluster()
-        cluster_id = cluster.refresh([]).cluster_id
+        cluster_id = _refreshed(cluster, reports).cluster_id
         known = checkpoint.state()
         state = known or self._first_state(reports, batchId, cluster_id)
         if state is None:
@@ -232,12 +234,12 @@ class ExactlyOnceBatchWriter(DataSourceArrowWriter):
             f"{context.partitionId()}-{context.taskAttemptId()}",
             UNSTAGED_BYTES_MAX if staging is None else INLINE_BYTES,
         )
-        return _stage_rows(iterator, self._options, self._columns, stage, None)
+        return stage_rows(iterator, self._options, self._columns, stage, None)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Publish all rows, unless this version of the write was published.
 
-        Raises TransactionLost, StagedBatchMissing, ClientError.
+        Raises TransactionLost, StagedBatchMissing, TopicReplaced, ClientError.
         """
         options = self._options
         reports = _reports(messages)
@@ -248,6 +250,8 @@ class ExactlyOnceBatchWriter(DataSourceArrowWriter):
             {},
         )
         cluster, timeout_ms = shared_cluster(options.client), options.transaction.timeout_ms
+        if content.partitions:
+            _refreshed(cluster, reports)
         if options.app_version is not None:
             assert options.topic is not None
             publish_version(
@@ -279,22 +283,27 @@ class _Encoder(RowEncoder):
             columns, options.topic, options.batch, transactional=True, encodings=options.encodings
         )
         self._options = options
+        self._written = WrittenTopics(options.client)
+        self.topic_ids: dict[str, bytes] = {}
+        """The ids of the topics whose partitions the encoder has used."""
 
     def limits_of(self, topic: str) -> TopicLimits:
         options = self._options
-        cluster = shared_cluster(options.client)
-        partitions = len(cluster.require_topics([topic], create=True)[topic].partitions)
-        key = (os.getpid(), options.client, topic)
+        found = self._written[topic]
+        self.topic_ids[topic] = found.topic_id
+        key = (os.getpid(), options.client, topic, found.topic_id)
         asked_s, max_bytes = _max_bytes.get(key, (float("-inf"), None))
         now_s = time.monotonic()
         if now_s - asked_s > options.client.metadata_max_age_ms / 1000:
-            max_bytes = max_message_bytes(cluster, topic)
+            max_bytes = max_message_bytes(shared_cluster(options.client), topic)
             _max_bytes[key] = now_s, max_bytes
         request_bytes = options.producer.max_request_bytes
-        return TopicLimits(partitions, request_bytes if max_bytes is None else min(max_bytes, request_bytes))
+        return TopicLimits(
+            len(found.partitions), request_bytes if max_bytes is None else min(max_bytes, request_bytes)
+        )
 
 
-def _stage_rows(
+def stage_rows(
     batches: Iterator[pa.RecordBatch],
     options: SinkOptions,
     columns: SinkColumns,
@@ -313,7 +322,7 @@ def _stage_rows(
             for encoded in encoder.encode(batch):
                 stage.add(encoded)
             rows += batch.num_rows
-        return stage.finish(run, rows)
+        return stage.finish(run, rows, encoder.topic_ids.items())
     except BaseException:
         stage.discard()
         raise
@@ -350,6 +359,24 @@ def _reports(messages: Iterable[WriterCommitMessage | None]) -> list[TaskStaged]
             raise TypeError(f"task {number} reported {type(message).__name__}, expected TaskStaged")
         reports.append(message)
     return reports
+
+
+def _refreshed(cluster: Cluster, reports: Iterable[TaskStaged]) -> ClusterMetadata:
+    """Refresh the metadata of the topics that tasks have encoded records for.
+
+    Raises TopicReplaced if one was deleted since, and ClientError.
+    """
+    encoded_for = {found for report in reports for found in report.topic_ids}
+    metadata = cluster.refresh(topic for topic, _ in encoded_for)
+    for topic, topic_id in sorted(encoded_for):
+        known = metadata.topics.get(topic)
+        if known is None or known.topic_id != topic_id:
+            raise TopicReplaced(
+                f"topic '{topic}' was deleted while tasks encoded records for its partitions: found "
+                f"{'no such topic' if known is None else f'the id {uuid_to_text(known.topic_id)}'}, expected "
+                f"the id {uuid_to_text(topic_id)}"
+            )
+    return metadata
 
 
 def _common_run(reports: Sequence[TaskStaged], query_id: str, batch_id: int) -> Run:

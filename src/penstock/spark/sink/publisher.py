@@ -61,6 +61,12 @@ class MarkerMismatch(ClientError):
     """The marker in the cluster does not come from this checkpoint."""
 
 
+class TopicReplaced(ClientError):
+    """A topic was deleted while tasks encoded records for its partitions. The batch can run again."""
+
+    retriable = True
+
+
 @dataclass(frozen=True, slots=True)
 class Content:
     """The content of one transaction.

@@ -51,7 +51,8 @@ class TaskStaged(WriterCommitMessage):
     """A task's report.
 
     ``index`` has the topic, the partition and the size in bytes of each record batch, in order. The batches
-    are concatenated in ``inline``, or in the file ``name`` of the staging directory.
+    are concatenated in ``inline``, or in the file ``name`` of the staging directory. ``topic_ids`` has the id
+    of each topic in the index, at the time when the task chose partitions.
     """
 
     run: Run | None
@@ -60,6 +61,7 @@ class TaskStaged(WriterCommitMessage):
     inline: bytes | None
     name: str | None
     notes: tuple[GroupNote, ...] = field(default=(), kw_only=True)
+    topic_ids: tuple[tuple[str, bytes], ...] = field(default=(), kw_only=True)
 
     def batches(self, staging: Location | None) -> Iterator[EncodedBatch]:
         """Yield each batch in its own buffer; may be called again. Raises StagedBatchMissing, OSError."""
@@ -124,12 +126,13 @@ class Stage:
                 self._file.write(data)
             self._buffered.clear()
 
-    def finish(self, run: Run | None, rows: int) -> TaskStaged:
+    def finish(self, run: Run | None, rows: int, topic_ids: Iterable[tuple[str, bytes]] = ()) -> TaskStaged:
         """Return the report; a file is complete and closed by then."""
+        index, ids = tuple(self._index), tuple(topic_ids)
         if self._file is None:
-            return TaskStaged(run, rows, tuple(self._index), b"".join(self._buffered), None)
+            return TaskStaged(run, rows, index, b"".join(self._buffered), None, topic_ids=ids)
         self._file.close()
-        return TaskStaged(run, rows, tuple(self._index), None, self._name)
+        return TaskStaged(run, rows, index, None, self._name, topic_ids=ids)
 
     def discard(self) -> None:
         """Delete the file of an attempt that fails."""

@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType
 from penstock.spark.sink.columns import SinkColumns, find_columns
 from penstock.spark.sink.encoding import RowEncoder, TopicLimits
 from penstock.spark.sink.options import SinkOptions
-from penstock.spark.workers.connections import discard_producer, shared_cluster, shared_producer
+from penstock.spark.workers.connections import WrittenTopics, discard_producer, shared_producer
 from penstock.spark.workers.memory import settle_worker
 
 
@@ -78,7 +78,7 @@ class _Encoder(RowEncoder):
 
     def __init__(self, options: SinkOptions, columns: SinkColumns) -> None:
         super().__init__(columns, options.topic, options.batch, encodings=options.encodings)
-        self._cluster = shared_cluster(options.client)
+        self._written = WrittenTopics(options.client)
 
     def limits_of(self, topic: str) -> TopicLimits:
-        return TopicLimits(len(self._cluster.require_topics([topic], create=True)[topic].partitions))
+        return TopicLimits(len(self._written[topic].partitions))

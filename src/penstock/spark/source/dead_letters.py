@@ -13,7 +13,7 @@ from penstock.client.config import ClientConfig
 from penstock.client.producing.producer import ProducerConfig
 from penstock.protocol.compression import Codec
 from penstock.protocol.records import Record, encode_batch
-from penstock.spark.workers.connections import discard_producer, shared_cluster, shared_producer
+from penstock.spark.workers.connections import WrittenTopics, discard_producer, shared_producer
 
 PREFIX: Final = "__penstock.errors."
 _BATCH_BYTES: Final = 256 << 10
@@ -35,17 +35,14 @@ class DeadLetterTopic:
         self._topic = topic
         self._config = ProducerConfig(max_request_bytes=_REQUEST_BYTES_MAX)
         self._is_used = False
+        self._written = WrittenTopics(client)
 
     def keep(self, letters: list[DeadLetter]) -> None:
         """Send the letters to the topic. Raises ClientError."""
         self._is_used = True
         producer = shared_producer(self._client, self._config)
         try:
-            count = len(
-                shared_cluster(self._client)
-                .require_topics([self._topic], create=True)[self._topic]
-                .partitions
-            )
+            count = len(self._written[self._topic].partitions)
             for partition, group in groupby(letters, lambda letter: letter.partition % count):
                 batch: list[Record] = []
                 size = 0

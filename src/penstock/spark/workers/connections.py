@@ -9,6 +9,7 @@ import os
 
 from penstock.client.config import ClientConfig
 from penstock.client.connections.cluster import Cluster
+from penstock.client.connections.metadata import TopicMetadata
 from penstock.client.producing.producer import Producer, ProducerConfig
 from penstock.client.reading.fetcher import FetchConfig, Fetcher
 
@@ -30,6 +31,8 @@ class Reader:
 _clusters: dict[tuple[int, ClientConfig], Cluster] = {}
 _producers: dict[tuple[int, ClientConfig, ProducerConfig], Producer] = {}
 _readers: dict[tuple[int, ClientConfig, FetchConfig], list[Reader]] = {}
+# The topics that the latest task of the process wrote to.
+_written: dict[tuple[int, ClientConfig], frozenset[str]] = {}
 
 
 def shared_cluster(config: ClientConfig) -> Cluster:
@@ -41,6 +44,33 @@ def shared_cluster(config: ClientConfig) -> Cluster:
     if key not in _clusters:
         _clusters[key] = Cluster(config)
     return _clusters[key]
+
+
+class WrittenTopics:
+    """The topics that one task writes to, as they are when the task first writes to them.
+
+    Since an earlier task of this process, a topic may have been deleted and created again with another number
+    of partitions, so each task requests its metadata again. With the first topic it requests those that the
+    previous task wrote to, in the same request.
+    """
+
+    def __init__(self, config: ClientConfig) -> None:
+        self._cluster = shared_cluster(config)
+        self._key = (os.getpid(), config)
+        self._known: dict[str, TopicMetadata] = {}
+        self._used: frozenset[str] = frozenset()
+
+    def __getitem__(self, topic: str) -> TopicMetadata:
+        """The metadata of a topic, which the broker may create if it is missing. Raises ClientError."""
+        if topic not in self._known:
+            asked = {topic} if self._known else {topic, *_written.get(self._key, ())}
+            self._cluster.forget(asked)
+            self._known |= self._cluster.topics(asked)
+            self._known |= self._cluster.require_topics([topic], create=True)
+        if topic not in self._used:
+            self._used |= {topic}
+            _written[self._key] = self._used
+        return self._known[topic]
 
 
 def take_reader(config: ClientConfig, fetch: FetchConfig) -> Reader:
