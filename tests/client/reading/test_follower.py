@@ -153,5 +153,26 @@ def test_it_does_as_it_is_told_while_a_broker_has_nothing_to_say(
     made.choose(all_of)
 
 
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_a_topic_that_is_created_again_is_read_from_its_beginning(
+    penstock_cluster: Cluster, topic: str, produce: Callable[[int], None], partitions: int
+) -> None:
+    admin = AdminClient({"bootstrap.servers": penstock_cluster.bootstrap_servers})
+    with following(penstock_cluster, topic, rest_s=0.0) as seen:
+        produce(0)
+        produce(1)
+        seen.wait(lambda: seen.ends == {0: 1, 1: 1})
+        admin.delete_topics([topic])[topic].result(IN_TIME_S)
+        admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(IN_TIME_S)
+        # The other producer has the metadata of the former topic.
+        producer = Producer({"bootstrap.servers": penstock_cluster.bootstrap_servers})
+        for number in [n for n in range(partitions) for _ in range(3)]:
+            producer.produce(topic, b"v", partition=number)
+        assert producer.flush(IN_TIME_S) == 0
+        seen.wait(lambda: all(seen.ends.get(n) == 3 for n in range(partitions)))
+        seen.wait(lambda: partitions == 3 or seen.dropped_ones == [1])
+        assert seen.dropped_ones == ([1] if partitions == 1 else [])
+
+
 def test_one_that_was_never_started_ends(penstock_cluster: Cluster, topic: str) -> None:
     follower(penstock_cluster, topic, _Seen()).close()

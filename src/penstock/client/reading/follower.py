@@ -20,7 +20,7 @@ from penstock.client.batches import AbortedTransaction, committed, whole_batches
 from penstock.client.config import ClientConfig
 from penstock.client.connections.cluster import Cluster
 from penstock.client.connections.connection import Connection
-from penstock.client.connections.metadata import TopicPartition
+from penstock.client.connections.metadata import TopicMetadata, TopicPartition
 from penstock.client.errors import (
     ClientError,
     OffsetOutOfRange,
@@ -134,6 +134,8 @@ class Follower:
         self._is_chosen = False
         self._look_at = 0.0
         self._cursors: dict[TopicPartition, _Cursor] = {}
+        self._restarted: set[TopicPartition] = set()
+        """Partitions that the taker restarted, and that are not followed again yet."""
         self._connections: dict[int, Connection] = {}
         self._in_flight: dict[int, list[TopicPartition]] = {}
         self._failures = 0
@@ -235,9 +237,14 @@ class Follower:
         wanted = {
             TopicPartition(name, number) for name, count in counts.items() for number in choice(name, count)
         }
-        for tp in self._cursors.keys() - wanted:
-            del self._cursors[tp]
+        # A topic that was deleted and exists again may have fewer partitions.
+        returned = {tp for tp in self._restarted if tp.topic in counts}
+        for tp in (self._cursors.keys() | returned) - wanted:
+            self._cursors.pop(tp, None)
             self._taker.dropped(tp)
+        self._restarted -= returned
+        for tp in self._gone(found):
+            del self._cursors[tp]
         new = sorted(wanted - self._cursors.keys())
         asked = {tp: LATEST if tp.topic in self._from_end else EARLIEST for tp in new}
         listed = list_offsets(self._cluster, asked, IsolationLevel.READ_COMMITTED)
@@ -388,6 +395,7 @@ class Follower:
         for tp in partitions:
             self._cursors.pop(tp, None)
             self._taker.begin(tp, 0)
+        self._restarted |= partitions
         self._look_at = 0.0
 
     def _drop_gone(self) -> None:
@@ -396,14 +404,17 @@ class Follower:
             known = self._cluster.refresh(self._topics).topics
         except ClientError:
             return  # the next step will meet the same error
-        gone = {
-            tp
-            for tp, cursor in self._cursors.items()
-            if tp.topic not in known
-            or (cursor.topic_id != ZERO_UUID and cursor.topic_id != known[tp.topic].topic_id)
-        }
+        gone = self._gone(known)
         if gone:
             self._restart(gone)
+
+    def _gone(self, known: Mapping[str, TopicMetadata]) -> set[TopicPartition]:
+        """The followed partitions whose topic was deleted, whether or not another one has its name now."""
+        return {
+            tp
+            for tp, cursor in self._cursors.items()
+            if tp.topic not in known or cursor.topic_id not in (ZERO_UUID, known[tp.topic].topic_id)
+        }
 
     def _disconnect_all(self) -> None:
         for connection in self._connections.values():

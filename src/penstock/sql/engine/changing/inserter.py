@@ -87,6 +87,7 @@ class Inserter:
                 raise
 
     def _batches(self, topic: str, made: Sequence[Record]) -> dict[int, list[records.Record]]:
+        self._cluster.refresh([topic])  # the topic may have been created again with other partitions
         number = len(self._cluster.require_topics([topic])[topic].partitions)
         batches: dict[int, list[records.Record]] = {}
         for each in made:

@@ -102,7 +102,7 @@ class Topics:
     def bounds(self, topic: str) -> dict[int, tuple[int, int]]:
         """The start and the end offset of each partition; empty for a topic that doesn't exist."""
         with self._lock:
-            known = self._cluster.topics({topic}).get(topic)
+            known = self._cluster.refresh([topic]).topics.get(topic)
             count = 0 if known is None else len(known.partitions)
             asked = [TopicPartition(topic, number) for number in range(count)]
             first = list_offsets(self._cluster, dict.fromkeys(asked, EARLIEST))
