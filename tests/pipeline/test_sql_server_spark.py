@@ -10,13 +10,15 @@ import subprocess
 import sys
 import urllib.request
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+from random import Random
 
 import pytest
 from confluent_kafka import Producer
 from typer.testing import CliRunner
 
-from long_run import IS_LONG
+from long_run import IS_LONG, repetitions
 from penstock.cli import sql
 from penstock.testing import Cluster
 from waiting import wait_until
@@ -67,6 +69,14 @@ class Server:
         assert done.exit_code == 0, done.output
         return done.stdout
 
+    def table(self, text: str) -> list[list[str]]:
+        """The rows of a query's answer, sorted, as the words of the shell's lines."""
+        return sorted(line.split() for line in self.sql(text).splitlines()[2:] if line)
+
+    def logged(self) -> str:
+        """What the server has written to its standard error."""
+        return (self._folder / "stderr").read_text()
+
     def end(self, kind: signal.Signals) -> int:
         self._process.send_signal(kind)
         return self._process.wait(60)
@@ -110,6 +120,7 @@ def start(cluster: Cluster, tmp_path: Path) -> Iterator[Callable[[], Server]]:
 def test_a_server_through_two_lives(start: Callable[[], Server], cluster: Cluster) -> None:
     """Everything is in one test, because starting the server takes longest."""
     server = start()
+    topics_are_dropped_and_created_again(server)
     queries_run_and_pause(server)
     assert server.end(signal.SIGTERM) == 0
     server = start()
@@ -118,6 +129,41 @@ def test_a_server_through_two_lives(start: Callable[[], Server], cluster: Cluste
         queries_that_fail_leave_the_others_alone(server, cluster)
         what_was_dropped_stays_away(server, cluster)
     assert server.end(signal.SIGINT) == 0
+
+
+def topics_are_dropped_and_created_again(server: Server) -> None:
+    """Each round has another number of partitions; a query that runs through all rounds is not disturbed."""
+    seed = Random().randrange(2**32)
+    print(f"seed {seed}")
+    random = Random(seed)
+    server.sql(
+        "CREATE STREAM clicks (id INT KEY, k STRING)"
+        " WITH (kafka_topic='clicks', format='json', partitions=2);"
+        "CREATE TABLE clicked AS SELECT k, COUNT(*) AS n FROM clicks GROUP BY k;"
+    )
+    for number in range(1, repetitions("RECREATED_ROUNDS", 2, 20) + 1):
+        partitions = random.choice([1, 2, 30, 120])
+        server.sql(
+            f"CREATE STREAM output WITH (KAFKA_TOPIC='OUTPUT', PARTITIONS={partitions})"
+            " AS SELECT * FROM clicks PARTITION BY k;"
+            "CREATE TABLE counts AS SELECT k, COUNT(*) AS n FROM output GROUP BY k;"
+            f"INSERT INTO clicks VALUES ({number}, 'a'); INSERT INTO clicks VALUES ({number}, 'b');"
+        )
+        for table in ("clicked", "counts"):
+            wait_until(partial(holds, server, table, [["a", str(number)], ["b", str(number)]]))
+        pushed = server.table(f"SELECT k, id FROM output EMIT CHANGES LIMIT {2 * number};")
+        assert pushed == server.table("SELECT k, id FROM output;")
+        assert len(pushed) == 2 * number
+        assert server.sql("PRINT 'OUTPUT' FROM BEGINNING LIMIT 1;")
+        assert f"OUTPUT ({partitions} partition" in server.sql("DESCRIBE output EXTENDED;")
+        assert "ERROR" not in server.sql("SHOW QUERIES;")
+        server.sql("DROP TABLE counts DELETE TOPIC; DROP STREAM output DELETE TOPIC;")
+    assert "restarting" not in server.logged()
+    server.sql("DROP TABLE clicked DELETE TOPIC; DROP STREAM clicks DELETE TOPIC;")
+
+
+def holds(server: Server, table: str, rows: list[list[str]]) -> bool:
+    return server.table(f"SELECT * FROM {table};") == rows
 
 
 def queries_run_and_pause(server: Server) -> None:

@@ -1,4 +1,4 @@
-"""Topics that are dropped and created again with another number of partitions: rows, readers, descriptions."""
+"""Topics that are dropped and created again with another number of partitions."""
 
 from __future__ import annotations
 
