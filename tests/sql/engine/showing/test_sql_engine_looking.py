@@ -242,6 +242,9 @@ def test_properties_hold_for_their_request(server: Server) -> None:
         ("auto.offset.reset", "middle", "expected one of earliest, latest"),
         ("ksql.query.pull.table.scan.enabled", "perhaps", "expected true or false"),
         ("ksql.max.push.queries", "-1", "Cannot override|expected a whole number"),
+        ("ksql.new.query.planner.enabled", "perhaps", "expected true or false"),
+        ("ksql.query.pull.thread.pool.size", "many", "expected a whole number"),
+        ("ksql.lambdas.enabled", "false", "expected one of true"),
     ],
 )
 def test_wrong_properties(server: Server, name: str, value: str, told: str) -> None:
@@ -269,6 +272,25 @@ def test_which_properties_requests_may_set(server: Server) -> None:
             server.engine.is_valid_property(name)
         server.refused("SHOW STREAMS;", told, properties={name: "x"})
         server.refused(f"SET '{name}' = 'x';", told)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("ksql.new.query.planner.enabled", "true"),
+        ("ksql.query.pull.thread.pool.size", "10"),
+        ("ksql.functions.substring.legacy.args", "true"),
+        ("ksql.functions._global_.of.users", "anything"),
+        ("ksql.persistent.prefix", ""),
+        ("ksql.lambdas.enabled", "True"),
+        ("ksql.streams.__emit.interval.ms.kstreams.windowed.aggregation__", "0"),
+    ],
+)
+def test_properties_that_change_nothing_here_are_accepted(server: Server, name: str, value: str) -> None:
+    assert server.engine.is_valid_property(name)
+    assert server.run(f"SET '{name}' = '{value}';") == []
+    server.run("SHOW STREAMS;", properties={name: value})
+    assert EngineConfig("localhost:1", properties={name: value}).server_properties
 
 
 def test_secrets_are_not_shown(start: Callable[..., Server]) -> None:

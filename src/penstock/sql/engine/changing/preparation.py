@@ -152,7 +152,9 @@ def _create_as_select(
         raise EngineError(f"Kafka topic does not exist: {first.topic}")
     prefix = values.get("ksql.output.topic.name.prefix") or ""
     name = settings.texts.get("KAFKA_TOPIC", f"{prefix}{create.name}")
-    replication = source.replication if values.flag("ksql.create.topic.inherit.source.replicas") else 0
+    replication = (
+        source.replication if values.flag("ksql.create.topic.inherit.source.replicas.enabled") else 0
+    )
     config = _config_of_result(create, settings, source)
     wanted = _shape(name, settings, source.partitions, replication, config)
     there = topics.shape(name)

@@ -1,7 +1,6 @@
 """The properties of the server and of single queries: their names, their checks and their defaults.
 
-Names are ksqlDB's. Kafka's own may have the prefix `ksql.streams.`. The properties of Kafka Streams' threads
-are accepted, because ksqlDB's clients send them, but have no effect.
+Names are ksqlDB's. Kafka's own may have the prefix `ksql.streams.`.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from penstock.client.producing.producer import ProducerConfig
 from penstock.client.reading.fetcher import FetchConfig
 from penstock.client.settings import boolean, one_of, property_names, text, whole_number
 from penstock.registry.client.config import RegistryConfig
+from penstock.sql.engine.ground import accepted_properties as accepted
 from penstock.sql.engine.ground.errors import EngineError, ErrorCode
 from penstock.sql.evaluation import builtin
 from penstock.sql.planning import CACHE
@@ -116,26 +116,25 @@ _OWN: Final = (
     _ksql("internal.topic.replicas", None, whole_number(1)),
     _ksql("assert.topic.default.timeout.ms", "1000", _ANY_MS),
     _ksql("assert.schema.default.timeout.ms", "1000", _ANY_MS),
-    _ksql("create.topic.inherit.source.replicas", "true", _FLAG),
+    _ksql("create.topic.inherit.source.replicas.enabled", "true", _FLAG),
     _ksql("streams.shutdown.timeout.ms", "30000", _ANY_MS),
     _ksql("server.command.response.timeout.ms", "5000", _ANY_MS),
 )
-# Properties of Kafka Streams, of Java's clients, or of services with several servers, which clients send.
-_STREAMS: Final = """
-    ksql.query.pull.consistency.token.enabled ksql.query.pull.enable.standby.reads
-    ksql.query.push.v2.enabled
-    acceptable.recovery.lag application.id batch.size buffered.records.per.partition
-    commit.interval.ms compression.type default.deserialization.exception.handler
-    default.production.exception.handler enable.auto.commit heartbeat.interval.ms interceptor.classes
-    linger.ms max.block.ms max.poll.interval.ms max.poll.records max.task.idle.ms max.warmup.replicas
-    num.standby.replicas num.stream.threads poll.ms probing.rebalance.interval.ms processing.guarantee
-    replication.factor retries session.timeout.ms state.dir statestore.cache.max.bytes task.timeout.ms
-    topology.optimization window.size.ms
-"""
+_WITHOUT_EFFECT: Final[tuple[tuple[str, Callable[[str], object]], ...]] = (
+    (accepted.STREAMS, str),
+    (accepted.TEXTS, str),
+    (accepted.FLAGS, _FLAG),
+    (accepted.NUMBERS, whole_number(-1)),
+    (accepted.ALWAYS_TRUE, one_of("true")),
+)
 _CLIENTS: Final = property_names(ClientConfig, FetchConfig, ProducerConfig)
 _KNOWN: Final[dict[str, Property]] = {
     **{name: Property(name, None, str) for name in (*_CLIENTS, "bootstrap.servers")},
-    **{name: Property(name, None, str, is_of_queries=True) for name in _STREAMS.split()},
+    **{
+        name: Property(name, None, check, is_of_queries=True)
+        for names, check in _WITHOUT_EFFECT
+        for name in names.split()
+    },
     **{each.name: each for each in _OWN},
 }
 _HIDDEN: Final = ("password", "sasl.jaas", "basic.auth.user.info", "ssl.key", "token", "secret")
@@ -151,6 +150,8 @@ def known_property(name: str) -> Property:
     found = _KNOWN.get(plain)
     if found is None and plain.startswith(REGISTRY_PREFIX) and _of_registry(plain) in RegistryConfig.names():
         found = Property(plain, None, str)
+    if found is None and plain.startswith(accepted.FUNCTIONS_PREFIX):
+        found = Property(plain, None, str, is_of_queries=True)
     if found is None:
         raise EngineError(
             f"Not recognizable as ksql, streams, consumer, or producer property: '{name}'",
