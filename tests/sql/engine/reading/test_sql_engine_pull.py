@@ -489,6 +489,24 @@ def test_a_source_table_creates_its_topic(start: Callable[..., Server]) -> None:
     server.becomes("SELECT * FROM keys;", [(8,)])
 
 
+@pytest.mark.parametrize("windows", ["", ", window_type='tumbling', window_size='1 MINUTES'"])
+def test_a_source_table_skips_keys_that_cannot_be_read(start: Callable[..., Server], windows: str) -> None:
+    server = start()
+    server.run(
+        "CREATE SOURCE TABLE r (id INT PRIMARY KEY, v STRING)"
+        f" WITH (kafka_topic='r', value_format='json', partitions=1{windows});"
+    )
+    producer = Producer({"bootstrap.servers": server.servers})
+    window = MINUTE_MS.to_bytes(8, "big") if windows else b""
+    for key in (b"\1", (7).to_bytes(4, "big") + window, b"five!" + window):
+        producer.produce("r", b'{"V": "x"}', key)
+    assert producer.flush(20) == 0
+    eventually(lambda: server.rows("SELECT id, v FROM r;"), bool)
+    assert server.rows("SELECT id, v FROM r;") == [(7, "x")]
+    assert server.rows("SELECT id, v FROM r WHERE id = 7;") == [(7, "x")]
+    assert server.rows("SELECT id, v FROM r WHERE id >= 1;") == [(7, "x")]
+
+
 def test_a_source_table_of_windows(start: Callable[..., Server]) -> None:
     server = start()
     server.run(

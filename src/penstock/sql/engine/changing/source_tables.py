@@ -19,12 +19,12 @@ def source_table(source: DataSource, query_id: str, service_id: str, settings: M
     """Build the application that describes the table's store to its views. It is never started."""
     keys, values = serdes_of(source, settings)
     app: App = App(f"_confluent-ksql-{service_id}query_{query_id}")
-    app.table(source.topic, key=keys, value=lenient(values), store=STORE, logged=False)
+    app.table(source.topic, key=lenient(keys), value=lenient(values), store=STORE, logged=False)
     return Planned(app, STORE, _RowOf(source))
 
 
 class _RowOf:
-    """``(key, value) -> row`` of the source's columns in their order; None for a value that can't be read.
+    """``(key, value) -> row`` of the source's columns in their order; None if a part can't be read.
 
     The store keeps no headers, so header columns are null.
     """
@@ -36,6 +36,6 @@ class _RowOf:
         )
 
     def __call__(self, key: Any, stored: Any) -> Row | None:
-        if stored is UNREADABLE:
+        if key is UNREADABLE or stored is UNREADABLE:
             return None
         return self._pick((*(key.key if type(key) is Windowed else key), *stored, None))
