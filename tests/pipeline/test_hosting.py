@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.client.connections.metadata import TopicPartition
-from penstock.client.errors import ClientError, ServerUnreachable
+from penstock.client.errors import ClientError, ServerUnreachable, UnknownPartition
 from penstock.client.reading.fetcher import PartitionRange
 from penstock.spark.hosting.counting import OutputsSeen, StagedByMembers, WrittenFile
 from penstock.spark.hosting.failures import MemberFailed, blaming, read_failure
@@ -22,6 +22,7 @@ from penstock.spark.hosting.source import Share, share_out
 from penstock.spark.hosting.troubles import KEPT_MAX, Troubles
 from penstock.spark.sink.checkpoint import parse_offset_entry
 from penstock.spark.sink.locations import Location
+from penstock.spark.sink.partitioner import RowRefused
 from penstock.spark.sink.staged import GroupNote, TaskStaged
 from penstock.spark.streams.blocks.packing import Position, outputs_by_topic
 from penstock.spark.streams.planning.grouping import spark_hash_of_long
@@ -234,6 +235,26 @@ def outputs(number: int, topic: str, count: int) -> tuple[str, bytes]:
     written = [(topic, None, b"k", b"v", 0, ())] * count
     [block] = outputs_by_topic(written, None, Position("read", 0, 1), 0)
     return f"{number}-abc", block.pack()
+
+
+@pytest.mark.parametrize(
+    "error", [UnknownPartition("b", None, "servers", retriable=True), RowRefused("it has no partition 7")]
+)
+def test_a_member_gets_the_blame_for_a_row_that_its_topic_refuses(error: Exception) -> None:
+    plans, blocks = zip(outputs(3, "a", 2), outputs(4, "b", 5), outputs(3, "a", 1), strict=True)
+    batch = pa.record_batch({"plan": pa.array(plans), "block": pa.array(blocks, pa.binary())})
+    seen = OutputsSeen()
+
+    def write(failure: Exception) -> None:
+        with seen.blaming_writer():
+            for block in seen.blocks(iter([batch])):
+                if block.targets[0] == "b":
+                    raise failure
+
+    with pytest.raises(MemberFailed, match=f"member 4: {type(error).__name__}: "):
+        write(error)
+    with pytest.raises(ServerUnreachable):
+        write(ServerUnreachable("brokers are down"))
 
 
 def test_what_members_write_is_counted_once_and_forgotten_with_them(tmp_path: Path) -> None:

@@ -175,6 +175,26 @@ def test_one_that_fails_stands_still_and_leaves_nothing_out_when_it_tries_again(
     assert host.states()["goes"].standing is Standing.RUNNING
 
 
+def test_one_whose_topic_refuses_a_record_leaves_the_others_alone(
+    node: Node, hosted: Callable[..., Host]
+) -> None:
+    node.create(1, "f", "f-goes")
+    small = NewTopic("f-small", 1, 1, config={"retention.ms": "-1", "max.message.bytes": "200"})
+    admin = node.admin
+    admin.create_topics([small])["f-small"].result(30)
+    host = hosted(retry_s=lambda failures: 3600.0)
+    host.add("small", filtering("f", "f-small").topology())
+    host.add("goes", filtering("f", "f-goes").topology())
+    node.write(records("f", "x"))
+    wait_until(lambda: values(node, "f-small") == values(node, "f-goes") == ["x"])
+    node.write(records("f", "y" * 1000))
+    wait_until(lambda: values(node, "f-goes") == ["x", "y" * 1000])
+    failed = host.states()["small"]
+    assert failed.standing is Standing.FAILED
+    assert failed.error.startswith("RecordTooLarge: a record for topic 'f-small'")
+    assert (host.states()["goes"].standing, host.trouble) == (Standing.RUNNING, None)
+
+
 def test_pause_resume_and_remove(node: Node, hosted: Callable[..., Host]) -> None:
     node.create(1, "c", "c-counts", "c-others")
     host = hosted()

@@ -10,15 +10,19 @@ import json
 import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import WriterCommitMessage
 
+from penstock.client.errors import RecordTooLarge, UnknownPartition
+from penstock.spark.hosting.failures import MemberFailed
 from penstock.spark.hosting.plan import number_in
 from penstock.spark.hosting.roster import RosterFile
 from penstock.spark.sink.locations import Location
+from penstock.spark.sink.partitioner import RowRefused
 from penstock.spark.sink.staged import TaskStaged
 from penstock.spark.streams.blocks.packing import Block, Kind
 
@@ -44,6 +48,8 @@ class OutputsSeen:
 
     def __init__(self) -> None:
         self.written: dict[int, Counter[str]] = {}
+        self._writing: int | None = None
+        """The member whose block was passed on last."""
 
     def blocks(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Block]:
         """Yield the blocks packed in rows of ``plan`` and ``block``, and count their outputs."""
@@ -51,9 +57,23 @@ class OutputsSeen:
             for plan, data in zip(batch.column("plan"), batch.column("block"), strict=True):
                 block = Block.unpack(data.as_py())
                 if block.kind is Kind.OUTPUTS:
-                    counts = self.written.setdefault(number_in(plan.as_py()), Counter())
+                    self._writing = number_in(plan.as_py())
+                    counts = self.written.setdefault(self._writing, Counter())
                     counts[block.targets[0]] += block.rows
                 yield block
+
+    @contextmanager
+    def blaming_writer(self) -> Iterator[None]:
+        """Attribute an error of the sink to the member that has written the row.
+
+        Raises MemberFailed for a missing topic and for a record that its topic does not take.
+        """
+        try:
+            yield
+        except (UnknownPartition, RecordTooLarge, RowRefused) as error:
+            if self._writing is None:
+                raise
+            raise MemberFailed(self._writing, error) from error
 
     def added_to(self, report: WriterCommitMessage) -> WriterCommitMessage:
         if not self.written:

@@ -57,7 +57,9 @@ class HostWriter(ExactlyOnceStreamWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         seen = OutputsSeen()
         outputs = Unpacking(seen.blocks(iterator))
-        return seen.added_to(outputs.with_times(super().write(outputs.rows())))
+        with seen.blaming_writer():
+            report = super().write(outputs.rows())
+        return seen.added_to(outputs.with_times(report))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         super().commit(messages, batchId)

@@ -28,7 +28,15 @@ _NICENESS: Final = 5
 """The niceness of Spark on the server's machine: answers take milliseconds, so batches yield to them."""
 
 
-_OF_USERS: Final = ("RecordFailed", "MissingTopics", "TopologyChanged", "CoPartitioningError", "TopicDeleted")
+_OF_USERS: Final = (
+    "CoPartitioningError",
+    "MissingTopics",
+    "RecordFailed",
+    "RecordTooLarge",
+    "TopicDeleted",
+    "TopologyChanged",
+    "UnknownPartition",
+)
 """Errors that records or topics cause, and that no retry can cure."""
 
 
