@@ -151,8 +151,8 @@ def test_a_partition_that_metadata_does_not_have_is_looked_up_again(cluster, mak
     admin = AdminClient({"bootstrap.servers": cluster.config.servers_text})
     admin.delete_topics([topic])[topic].result(30)
     admin.create_topics([NewTopic(topic, 3, 1)])[topic].result(30)
-    [(_, led)] = cluster.leaders([TopicPartition(topic, 2)]).items()
-    assert led == [TopicPartition(topic, 2)]
+    wanted = [TopicPartition(topic, number) for number in (2, 3)]
+    assert cluster.existing(wanted) == {TopicPartition(topic, 2)}
     with pytest.raises(UnknownPartition, match=f"partition {topic}-3 does not exist"):
         cluster.leaders([TopicPartition(topic, 3)])
 

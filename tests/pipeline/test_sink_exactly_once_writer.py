@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient
 from pyspark.sql.types import StringType, StructField, StructType
 
 from penstock.client.config import ClientConfig
@@ -24,6 +25,7 @@ from penstock.spark.sink.options import parse_sink
 from penstock.spark.sink.publisher import MarkerMismatch, RunFenced
 from penstock.spark.sink.staged import Run, Stage, StagedBatchMissing, TaskStaged
 from to_the_end import TO_THE_END
+from waiting import wait_until
 
 SCHEMA = StructType([StructField("value", StringType()), StructField("topic", StringType())])
 
@@ -134,6 +136,23 @@ def test_only_groups_of_the_cluster_that_is_written_to_join(query: Query) -> Non
     partition = Partition(query.topic, 0)
     assert [query.offset(group, partition) for group in groups] == [7, None, 7]
     assert query.offset(f"penstock-sink-{query.query_id}", partition) == 1
+
+
+def test_offsets_of_a_source_that_was_created_again_are_committed(
+    query: Query, make_topic: Callable[..., str], admin: AdminClient
+) -> None:
+    """The driver's metadata is that of the former topic, with one partition."""
+    source, group = make_topic(), f"g-{uuid.uuid4()}"
+    query.plan(0, {source: {"0": 7}, "@group": {"id": group}})
+    query.writer.commit([query.stage(0, "a")], 0)
+    assert query.offset(group, Partition(source, 0)) == 7
+    admin.delete_topics([source])[source].result(30)
+    wait_until(lambda: source not in admin.list_topics(timeout=30).topics)
+    make_topic(3, source)
+    query.plan(1, {source: {"0": 1, "1": 2, "2": 3}, "@group": {"id": group}})
+    query.writer.commit([query.stage(1, "b")], 1)
+    query.cluster.refresh([source])
+    assert [query.offset(group, Partition(source, number)) for number in range(3)] == [1, 2, 3]
 
 
 def test_nothing_is_kept_before_the_first_row(query: Query, values: Callable[[], list[str]]) -> None:

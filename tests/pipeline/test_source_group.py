@@ -8,7 +8,7 @@ import time
 import uuid
 
 import pytest
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicCollection
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from penstock.client.config import ClientConfig
@@ -17,6 +17,7 @@ from penstock.client.errors import ClientError, ServerUnreachable
 from penstock.client.groups.consumer_group import EXACTLY_ONCE, CommittedOffset, GroupInUse
 from penstock.spark.source.checkpointed import Checkpointed
 from penstock.spark.source.group import GroupFollower, offsets_to_commit
+from waiting import wait_until
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 TEN_MINUTES_MS = 600_000
@@ -237,6 +238,22 @@ def test_a_topic_that_is_gone_or_another_one_now_is_passed_over(follow, committe
     bring(follower, Checkpointed(later, {replaced: "AAAAAAAAAAAAAAAAAAAAAQ"}))
     assert committed(kept) == {0: 6}
     assert committed(replaced) == {}
+
+
+def test_offsets_of_a_topic_that_was_created_again_are_committed(follow, committed, make_topic, admin):
+    """The follower knows the former topic's id from its first commit."""
+    topic = make_topic()
+    follower = follow()
+    follower.open()
+    bring(follower, Checkpointed({TopicPartition(topic, 0): 5}, {}))
+    assert committed(topic) == {0: 5}
+    admin.delete_topics([topic])[topic].result(30)
+    wait_until(lambda: topic not in admin.list_topics(timeout=30).topics)
+    make_topic(2, topic)
+    [described] = [each.result(30) for each in admin.describe_topics(TopicCollection([topic])).values()]
+    offsets = {TopicPartition(topic, number): 1 for number in range(2)}
+    bring(follower, Checkpointed(offsets, {topic: str(described.topic_id)}))
+    assert committed(topic) == {0: 1, 1: 1}
 
 
 def test_servers_that_do_not_answer_are_told(follow):

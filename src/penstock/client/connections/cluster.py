@@ -224,6 +224,18 @@ class Cluster:
 
         return self.retry(ask) if create else ask()
 
+    def existing(self, partitions: Collection[TopicPartition]) -> set[TopicPartition]:
+        """Return those of the partitions that exist.
+
+        A topic may have been created again with more partitions since its metadata was fetched, so an unknown
+        partition is looked up once more.
+        """
+        self.topics({tp.topic for tp in partitions})
+        unknown = {tp.topic for tp in partitions if self.metadata.partition(tp) is None}
+        if unknown:
+            self.refresh(unknown)
+        return {tp for tp in partitions if self.metadata.partition(tp) is not None}
+
     def forget(self, topics: Iterable[str]) -> None:
         """Mark these topics' metadata as stale, because a leader moved or a topic changed."""
         for name in topics:
@@ -232,13 +244,9 @@ class Cluster:
     def leaders(self, partitions: Collection[TopicPartition]) -> dict[int, list[TopicPartition]]:
         """Group partitions by the node that leads them.
 
-        The topic may have been created again with more partitions since its metadata was fetched, so an
-        unknown partition is looked up once more. Raises UnknownPartition, or a retriable ServerError.
+        Raises UnknownPartition, or a retriable ServerError.
         """
-        self.topics({tp.topic for tp in partitions})
-        unknown = {tp.topic for tp in partitions if self.metadata.partition(tp) is None}
-        if unknown:
-            self.refresh(unknown)
+        self.existing(partitions)
         by_node: dict[int, list[TopicPartition]] = {}
         for tp in partitions:
             found = self.metadata.partition(tp)

@@ -357,14 +357,9 @@ def write_content(cluster: Cluster, config: ProducerConfig, transactor: Transact
     finally:
         producer.close()
     for group_id, commits in content.commits.items():
-        known = cluster.topics({tp.topic for tp in commits})
-        there = {
-            tp: committed
-            for tp, committed in commits.items()
-            if tp.topic in known and tp.partition in known[tp.topic].partitions
-        }
+        there = cluster.existing(commits.keys())
         if there:
-            transactor.commit_offsets(group_id, there)
+            transactor.commit_offsets(group_id, {tp: commits[tp] for tp in there})
 
 
 def abort_quietly(transactor: Transactor) -> None:

@@ -16,7 +16,7 @@ from typing import Final
 
 from penstock.client.config import ClientConfig
 from penstock.client.connections.cluster import Cluster
-from penstock.client.connections.metadata import TopicPartition
+from penstock.client.connections.metadata import TopicMetadata, TopicPartition
 from penstock.client.errors import ClientError, ServerError
 from penstock.client.groups.consumer_group import EXACTLY_ONCE, CommittedOffset, ConsumerGroup
 from penstock.protocol.errors import ErrorCode
@@ -182,8 +182,11 @@ class GroupFollower:
 
     def _of_topics_still_there(self, wanted: Checkpointed) -> Offsets:
         """The offsets of topics that still exist; a topic created again only has the same name."""
-        known = self._cluster.topics({tp.topic for tp in wanted.offsets})
-        same = {name for name, topic in known.items() if wanted.topic_id(name) in (None, topic.topic_id)}
+        names = {tp.topic for tp in wanted.offsets}
+        same = _same_topics(self._cluster.topics(names), wanted)
+        if same != names:  # what is known may be older than the topic
+            self._cluster.forget(names - same)
+            same = _same_topics(self._cluster.topics(names), wanted)
         return {tp: offset for tp, offset in wanted.offsets.items() if tp.topic in same}
 
     def _take_note_of_success(self, wanted: Checkpointed) -> None:
@@ -204,6 +207,10 @@ class GroupFollower:
             self._wanted = None
         elif self._attempts_failed == 1:
             log.warning("offsets not committed yet, retrying error=%s", failure)
+
+
+def _same_topics(known: Mapping[str, TopicMetadata], wanted: Checkpointed) -> set[str]:
+    return {name for name, topic in known.items() if wanted.topic_id(name) in (None, topic.topic_id)}
 
 
 def _is_unstable(failure: Exception) -> bool:
