@@ -228,12 +228,10 @@ class Follower:
         if now < self._look_at and not self._is_chosen:
             return
         self._is_chosen = False
-        self._look_at = now + _LOOK_S
+        self._look_at = 0.0  # until this has succeeded
         choice = self._choice
         found = self._cluster.refresh(self._topics).topics
         counts = {name: len(found[name].partitions) for name in self._topics if name in found}
-        if len(counts) < len(self._topics):
-            self._look_at = now + _LOOK_FOR_MISSING_S
         wanted = {
             TopicPartition(name, number) for name, count in counts.items() for number in choice(name, count)
         }
@@ -256,6 +254,7 @@ class Follower:
             self._cursors[tp] = _Cursor(listed[tp].offset, found[tp.topic].topic_id)
             self._taker.begin(tp, listed[tp].offset)
         self._taker.counted(counts)
+        self._look_at = now + (_LOOK_S if len(counts) == len(self._topics) else _LOOK_FOR_MISSING_S)
 
     def _ask(self) -> None:
         idle = [tp for tp, cursor in self._cursors.items() if cursor.node_id is None]

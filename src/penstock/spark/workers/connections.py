@@ -47,11 +47,10 @@ def shared_cluster(config: ClientConfig) -> Cluster:
 
 
 class WrittenTopics:
-    """The topics that one task writes to, as they are when the task first writes to them.
+    """The topics that one task writes to, with metadata that was requested for this task.
 
     Since an earlier task of this process, a topic may have been deleted and created again with another number
-    of partitions, so each task requests its metadata again. With the first topic it requests those that the
-    previous task wrote to, in the same request.
+    of partitions. The request for the task's first topic includes all that the previous task wrote to.
     """
 
     def __init__(self, config: ClientConfig) -> None:
