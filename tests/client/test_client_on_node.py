@@ -157,6 +157,23 @@ def test_a_partition_that_metadata_does_not_have_is_looked_up_again(cluster, mak
         cluster.leaders([TopicPartition(topic, 3)])
 
 
+def test_an_acknowledgement_counts_although_the_topic_has_another_id_by_then(cluster, make_topic):
+    topic = make_topic()
+    producer = Producer(cluster, ProducerConfig())
+    producer.send(topic, 0, batch(numbered(0, 3)))
+    tp = TopicPartition(topic, 0)
+    wait_until(lambda: list_offsets(cluster, {tp: LATEST})[tp].offset == 3)
+    admin = AdminClient({"bootstrap.servers": cluster.config.servers_text})
+    admin.delete_topics([topic])[topic].result(30)
+    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(30)
+    cluster.refresh([topic])
+    producer.flush()
+    producer.send(topic, 0, batch(numbered(3, 2)))
+    producer.flush()
+    producer.close()
+    assert [value for _, _, value in fetch(cluster, PartitionRange(topic, 0, 0, 2))] == numbered(3, 2)
+
+
 @pytest.mark.parametrize("acks", [-1, 1, 0])
 def test_many_batches_arrive_in_order(cluster, make_topic, acks):
     topic = make_topic()

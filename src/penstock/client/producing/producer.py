@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -67,9 +67,14 @@ class ProducerConfig:
 
 
 class _Sent(NamedTuple):
-    """One produce request in flight."""
+    """One produce request in flight.
+
+    ``names`` has its topics by id. The metadata may have another id for the name of a topic by the time of
+    the response.
+    """
 
     batches: dict[TopicPartition, PendingBatch]
+    names: dict[bytes, str]
 
 
 class Producer:
@@ -198,7 +203,8 @@ class Producer:
             partitions.rotate(-1)
         for tp in [tp for tp in partitions if self._queues[tp].next_size is None]:
             partitions.remove(tp)
-        return _Sent(batches)
+        known = self._cluster.metadata.topics
+        return _Sent(batches, {known[tp.topic].topic_id: tp.topic for tp in batches})
 
     def _request(self, sent: _Sent) -> ProduceRequest:
         topics: dict[str, ProduceRequest.TopicProduceData] = {}
@@ -229,7 +235,7 @@ class Producer:
         response = self._connections[node_id].receive(ProduceResponse)
         sent = self._in_flight[node_id].popleft()
         failure: ClientError | None = None
-        for tp, answer in _answers(response, self._cluster):
+        for tp, answer in _answers(response, sent.names):
             batch = sent.batches.pop(tp, None)
             if batch is not None:
                 failure = self._settle(tp, batch, answer, node_id) or failure
@@ -324,9 +330,9 @@ class Producer:
 
 
 def _answers(
-    response: ProduceResponse, cluster: Cluster
+    response: ProduceResponse, names: Mapping[bytes, str]
 ) -> Iterator[tuple[TopicPartition, ProduceResponse.PartitionProduceResponse]]:
     for topic in response.responses:
-        name = topic.name or cluster.metadata.topic_named_by(topic.topic_id) or ""
+        name = topic.name or names.get(topic.topic_id, "")
         for answer in topic.partition_responses:
             yield TopicPartition(name, answer.index), answer
