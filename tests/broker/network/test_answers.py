@@ -108,6 +108,22 @@ def test_the_second_step_is_abandoned_once_it_runs() -> None:
     assert abandoned == ["second"]
 
 
+def test_the_request_that_ends_a_wait_is_answered_first() -> None:
+    """As the leader of a group, whose SyncGroup ends the waits of the other members."""
+
+    async def answered() -> list[str]:
+        order: list[str] = []
+        parked, ending = (asyncio.get_running_loop().create_future() for _ in range(2))
+        Answer.of_future(parked).when_done(lambda done: order.append("parked"))
+        parked.set_result(None)
+        ending.set_result(None)
+        Answer.of_future(ending).when_done(lambda done: order.append("ending"))
+        await asyncio.sleep(0)
+        return order
+
+    assert asyncio.run(answered()) == ["ending", "parked"]
+
+
 def test_all_answers_are_collected_in_their_order() -> None:
     async def story() -> None:
         assert all_of([Answer.of(1), Answer.of(2)]).result() == [1, 2]

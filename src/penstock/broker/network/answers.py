@@ -69,10 +69,17 @@ class Answer(Generic[T]):
 
     @classmethod
     def of_future(cls, future: asyncio.Future[T]) -> Answer[T]:
-        """Create an answer that is the result of a future. To abandon it cancels the future."""
+        """Create an answer that is the result of a future. To abandon it cancels the future.
+
+        If the future is done, the answer is there at once: a request that ends a wait of several is answered
+        first, since the event loop completes the others' answers after it.
+        """
         answer = cls()
-        answer.on_abandon = cast("Callable[[], None]", future.cancel)
-        future.add_done_callback(answer._take)
+        if future.done():
+            answer._take(future)
+        else:
+            answer.on_abandon = cast("Callable[[], None]", future.cancel)
+            future.add_done_callback(answer._take)
         return answer
 
     @classmethod
