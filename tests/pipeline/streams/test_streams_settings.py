@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from penstock.spark.launching.profiles import PROFILES
-from penstock.spark.streams.planning.options import with_defaults
+from penstock.spark.streams.blocks.layout import LAYOUT
+from penstock.spark.streams.planning.options import source_options, with_defaults
 from penstock.streams import App, string
 
 
@@ -28,3 +31,10 @@ def test_what_is_given_counts_before_profile_and_default_in_any_case_of_letters(
     given = {"maxoffsetspertrigger": "7"}
     assert with_defaults(PROFILES["low-latency"], topology, given) == {"maxPartitions": "1"} | given
     assert with_defaults(PROFILES["low-latency"], topology, {})["maxOffsetsPerTrigger"] == "50000"
+
+
+def test_an_application_chooses_what_happens_to_damaged_batches() -> None:
+    chosen = {"subscribe": "t", "damagedBatches": "skip"}
+    for given, expected in ((chosen, "skip"), ({"subscribe": "t"}, "fail")):
+        source = source_options("localhost:9092", given, {}, 2)
+        assert source.layout == replace(LAYOUT, damaged_batches=expected)

@@ -59,7 +59,12 @@ def source_options(
     options = {"maxPartitions": str(tasks_max)}
     options |= {name: value for name, value in given.items() if name.lower() not in _SINK_OPTIONS}
     options |= {"kafka.bootstrap.servers": bootstrap_servers, **own}
-    return replace(parse_streaming(options), layout=LAYOUT)
+    return in_blocks(parse_streaming(options))
+
+
+def in_blocks(source: SourceOptions) -> SourceOptions:
+    """Let the source read the columns that blocks are made of."""
+    return replace(source, layout=replace(LAYOUT, damaged_batches=source.layout.damaged_batches))
 
 
 def sink_options(

@@ -7,7 +7,7 @@ keeps their state in its checkpoint and writes nothing to the application's topi
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -17,9 +17,8 @@ from penstock.client.config import ClientConfig
 from penstock.client.connections.cluster import Cluster
 from penstock.spark.sink.options import parse_sink
 from penstock.spark.source.options import parse_streaming
-from penstock.spark.streams.blocks.layout import LAYOUT
 from penstock.spark.streams.blocks.packing import Block, Kind
-from penstock.spark.streams.planning.options import BATCH_RECORDS
+from penstock.spark.streams.planning.options import BATCH_RECORDS, in_blocks
 from penstock.spark.streams.planning.plan import StreamsPlan, map_side_parts, shuffled_topics
 from penstock.spark.streams.query.packed_rows import packed_rows
 from penstock.spark.streams.running.preparation import client_properties, read_topics
@@ -87,7 +86,7 @@ def stage_frame(
         part,
         {_STAGE: 1} | part.partition_counts(known),
         tasks,
-        replace(source, layout=LAYOUT),
+        in_blocks(source),
         parse_sink(servers),
     )
     kept = StructType(
