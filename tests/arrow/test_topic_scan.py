@@ -172,7 +172,7 @@ def test_what_does_not_exist_is_named(servers, two_partitions):
         penstock.read({two_partitions: [0, 7]}, servers)
     with pytest.raises(ConfigError, match="expected names of topics, found \\[\\]"):
         penstock.read([], servers)
-    with pytest.raises(ServerUnreachable, match=r"cannot connect to 127\.0\.0\.1:1"):
+    with pytest.raises(ServerUnreachable, match=r"nothing listens at 127\.0\.0\.1:1"):
         penstock.read("t", "127.0.0.1:1", properties={"default.api.timeout.ms": "200"})
 
 
