@@ -4,6 +4,7 @@ Every function returns the records to append, most often none. See :mod:`.states
 """
 
 import logging
+from typing import Final
 
 from penstock.coordinators.group.group import ClassicGroup
 from penstock.coordinators.group.member import Member
@@ -29,6 +30,13 @@ __all__ = [
 ]
 
 log = logging.getLogger(__name__)
+
+LEADER_ELECTION: Final = "sr"
+"""The protocol type of schema registries.
+
+Their groups elect a leader and assign nothing else, so one more round costs them less than the delay of the
+first. Kafka delays them as well.
+"""
 
 EMPTY = ClassicGroupState.EMPTY
 PREPARING = ClassicGroupState.PREPARING_REBALANCE
@@ -73,9 +81,15 @@ def prepare_rebalance(shard: Shard, group: ClassicGroup, reason: str, now_ms: in
 
 
 def _delay_initial_join(shard: Shard, group: ClassicGroup, now_ms: int) -> None:
-    delay_ms = shard.config.group_initial_rebalance_delay_ms
+    delay_ms = _initial_delay_ms(shard, group)
     group.initial_join_remaining_ms = max(group.rebalance_timeout_ms - delay_ms, 0)
     shard.timers.schedule((TimerKind.JOIN, group.group_id), now_ms + delay_ms)
+
+
+def _initial_delay_ms(shard: Shard, group: ClassicGroup) -> int:
+    if group.protocol_type == LEADER_ELECTION:
+        return 0
+    return shard.config.group_initial_rebalance_delay_ms
 
 
 def _schedule_join_end(shard: Shard, group: ClassicGroup, now_ms: int) -> None:
@@ -90,7 +104,7 @@ def on_join_timeout(shard: Shard, group_id: str, now_ms: int) -> Records:
     remaining_ms = group.initial_join_remaining_ms
     if remaining_ms and group.new_member_added:
         # More members may follow: wait once more, but no longer than the rebalance timeout in total.
-        delay_ms = shard.config.group_initial_rebalance_delay_ms
+        delay_ms = _initial_delay_ms(shard, group)
         group.new_member_added = False
         group.initial_join_remaining_ms = max(remaining_ms - delay_ms, 0)
         shard.timers.schedule((TimerKind.JOIN, group_id), now_ms + min(delay_ms, remaining_ms))

@@ -13,7 +13,8 @@ generation see the same one.
     (the longest of all members) has passed. Heartbeats are answered with REBALANCE_IN_PROGRESS, so that
     members learn about the round. Commits are accepted, because members finish their work before they rejoin.
     A group that was Empty first waits ``group.initial.rebalance.delay.ms``, and again after each arrival up
-    to the rebalance timeout, so that members that start together cause a single rebalance.
+    to the rebalance timeout, so that members that start together cause a single rebalance. The groups of
+    schema registries, which elect a leader and share no partitions, do not wait.
 ``CompletingRebalance``
     The sync round. The generation has begun, its members are known, and followers are parked until the
     leader's assignment is in the log. Commits are refused with REBALANCE_IN_PROGRESS, because partitions are
