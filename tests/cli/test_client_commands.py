@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from penstock.protocol.kernels import IMPLEMENTATION
 from penstock.testing import Cluster
 
 LOGGER = "penstock.broker.control.controller"
@@ -249,5 +250,14 @@ def test_what_is_no_address_is_a_wrong_usage(address: str) -> None:
     assert (done.returncode, "expected HOST:PORT" in done.stderr) == (2, True)
 
 
-def test_the_version_is_that_of_the_package() -> None:
-    assert Penstock("").ok("--version") == f"penstock {version('penstock')}\n"
+def test_the_version_is_that_of_the_package_and_names_the_kernels() -> None:
+    assert Penstock("").ok("--version") == f"penstock {version('penstock')} (kernels: {IMPLEMENTATION})\n"
+    slow = subprocess.run(
+        [sys.executable, "-m", "penstock", "--version"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "PENSTOCK_PURE_PYTHON": "1"},
+        check=True,
+    )
+    assert slow.stdout == f"penstock {version('penstock')} (kernels: python)\n"

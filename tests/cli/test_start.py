@@ -17,7 +17,9 @@ import pytest
 
 from broker_wire import Wire
 from penstock.processes.memory import bound_memory
+from penstock.protocol.kernels import IMPLEMENTATION
 from penstock.protocol.messages import MetadataRequest, MetadataResponse
+from penstock.protocol.software import VERSION
 
 
 def start(
@@ -155,6 +157,9 @@ def test_log_lines_as_json(tmp_path: Path) -> None:
 
 def test_log_levels(tmp_path: Path) -> None:
     lines = log_of(tmp_path / "1", "--set", "penstock.log.level=info")
+    assert lines[0].endswith(
+        f" INFO penstock.cli.start starting node_id=1 version={VERSION} kernels={IMPLEMENTATION}"
+    )
     assert any(re.search(r"Z INFO penstock\.\S+ metadata quorum leader epoch=1$", line) for line in lines)
     assert not [line for line in lines if " DEBUG " in line]
     assert log_of(tmp_path / "2", "--log-level", "error") == []

@@ -74,14 +74,21 @@ def _show_version(wanted: bool) -> None:
         # This imports email and zipfile: 10 ms that other commands save.
         from importlib.metadata import version
 
-        typer.echo(f"penstock {version('penstock')}")
+        from penstock.protocol.kernels import IMPLEMENTATION
+
+        typer.echo(f"penstock {version('penstock')} (kernels: {IMPLEMENTATION})")
         raise typer.Exit
 
 
 def _whole(
     _version: Annotated[
         bool,
-        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit."),
+        typer.Option(
+            "--version",
+            callback=_show_version,
+            is_eager=True,
+            help="Show the version and the kind of kernels, and exit.",
+        ),
     ] = False,
 ) -> None:
     """Options of the whole command line: only --version."""

@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import importlib
+import logging
 import os
 import sys
 from collections.abc import Mapping
@@ -17,6 +18,8 @@ from penstock.cli.log_options import LogFormat, LogLevel
 if TYPE_CHECKING:
     from penstock.broker.partitions.schema_validation import SchemaIds
     from penstock.metadata.configs import BrokerConfig
+
+log = logging.getLogger(__name__)
 
 DEFAULT_DATA_DIR = "penstock-data"
 DEFAULT_LISTEN = "127.0.0.1:9092"
@@ -314,9 +317,12 @@ async def _run(config: "BrokerConfig", registry_at: tuple[str, int] | None) -> i
     from penstock.broker.setup import log_format
     from penstock.metadata.configs import InvalidConfig
     from penstock.processes.stop_signals import stop_signals
+    from penstock.protocol.kernels import IMPLEMENTATION
+    from penstock.protocol.software import VERSION
 
     level, form = config.get_str("penstock.log.level"), config.get_str("penstock.log.format")
     log_format.configure(level.upper(), form)
+    log.info("starting node_id=%d version=%s kernels=%s", config.get_int("node.id"), VERSION, IMPLEMENTATION)
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in stop_signals():

@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from penstock.protocol.kernels import kernel
+from penstock.protocol.kernels import IMPLEMENTATION
 from penstock.protocol.software import VERSION
 
 
@@ -22,8 +22,7 @@ class BuildInfo(Collector):
             "Always 1; the labels hold versions, and whether the kernels are compiled or Python.",
             labels=["version", "python", "kernels"],
         )
-        kernels = "compiled" if kernel.__name__.endswith(".compiled") else "python"
-        info.add_metric([VERSION, platform.python_version(), kernels], 1)
+        info.add_metric([VERSION, platform.python_version(), IMPLEMENTATION], 1)
         yield info
 
 

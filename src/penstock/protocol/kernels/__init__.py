@@ -21,9 +21,9 @@ types.
 """
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-__all__ = ["kernel"]
+__all__ = ["IMPLEMENTATION", "kernel"]
 
 if TYPE_CHECKING or os.environ.get("PENSTOCK_PURE_PYTHON"):
     from penstock.protocol.kernels import pure as kernel
@@ -32,3 +32,6 @@ else:
         from penstock.protocol.kernels import compiled as kernel
     except ImportError:
         from penstock.protocol.kernels import pure as kernel
+
+IMPLEMENTATION: Final = "compiled" if kernel.__name__.endswith(".compiled") else "python"
+"""Which of the two this process uses."""
