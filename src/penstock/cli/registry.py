@@ -22,10 +22,10 @@ from penstock.cli.log_options import LogFormat, LogFormatOption, LogLevel, LogLe
 from penstock.cli.output import print_note
 from penstock.client.errors import ClientError
 from penstock.client.settings import ConfigError
+from penstock.processes.registry import READY
 
 app = typer.Typer(name="registry", help="Run a schema registry.", no_args_is_help=True)
 
-READY: Final = "the schema registry is ready at "
 _REQUIRED: Final = ("starlette", "uvicorn", "google.protobuf", "referencing", "jsonschema_specifications")
 
 

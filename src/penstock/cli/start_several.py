@@ -29,9 +29,11 @@ from penstock.broker.setup.local_cluster import (
     format_to_join,
     properties_of,
 )
-from penstock.cli.registry_process import CannotServe, RegistryProcess
+from penstock.client.admin.brokers import await_brokers
+from penstock.client.errors import ClientError
 from penstock.metadata.configs import BrokerConfig
 from penstock.processes.node import ClusterError, Node
+from penstock.processes.registry import RegistryProcess
 from penstock.processes.stop_signals import stop_signals
 from penstock.storage.directories import meta_properties
 from penstock.storage.directories.meta_properties import random_id
@@ -82,10 +84,11 @@ def run_several(
         servers = [f"{host}:{node.port}" for node in nodes]
         print("ready on " + ",".join(servers), flush=True)
         if registry is not None and not running.is_ending:
-            running.processes[registry.launch(servers, READY_TIMEOUT_S)] = registry
+            await_brokers(servers, READY_TIMEOUT_S)
+            running.processes[registry.launch(servers)] = registry
             registry.await_ready(READY_TIMEOUT_S)
             print(f"schema registry ready at {registry.url}", flush=True)
-    except (ClusterError, CannotServe) as error:
+    except (ClusterError, ClientError) as error:
         if not running.is_ending:
             running.signal(signal.SIGKILL)
             print(f"penstock: {error}", file=sys.stderr)

@@ -17,7 +17,8 @@ import json
 import os
 import select
 import socket
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 FDS: Final = 4
 REQUEST_BYTES_MAX: Final = 1 << 20
@@ -25,10 +26,14 @@ REQUEST_BYTES_MAX: Final = 1 << 20
 
 
 class Forker:
-    """The socket of the requests, and the pipes of the nodes that run."""
+    """The socket of the requests, and the pipes of the nodes that run.
 
-    def __init__(self, requests: socket.socket) -> None:
+    ``preload`` is called with the arguments of each node before its fork.
+    """
+
+    def __init__(self, requests: socket.socket, preload: Callable[[Sequence[str]], None]) -> None:
         self._requests = requests
+        self._preload = preload
         self._poll = select.poll()
         self._poll.register(requests, select.POLLIN)
         self._running: dict[int, tuple[int, int]] = {}
@@ -52,7 +57,8 @@ class Forker:
                     return arguments
         return None
 
-    def _fork(self, request: dict[str, object], fds: list[int]) -> list[str] | None:
+    def _fork(self, request: dict[str, Any], fds: list[int]) -> list[str] | None:
+        self._preload(request["arguments"])
         pid = os.fork()
         if pid == 0:
             return self._become_node(request, fds)

@@ -29,6 +29,7 @@ class Node:
         arguments: the arguments of `penstock start`.
         port: the port for clients; 0 if it is known only once the node is ready.
         is_fork: whether the node is a fork of a process that has imported Penstock.
+        awaited: what the node prints, beside the line with its address, before it counts as ready.
     """
 
     def __init__(
@@ -40,6 +41,7 @@ class Node:
         port: int,
         *,
         is_fork: bool = False,
+        awaited: str = "",
     ) -> None:
         self.node_id = node_id
         self.data_dir = data_dir
@@ -47,6 +49,7 @@ class Node:
         self._arguments = arguments
         self._port = port
         self._is_fork = is_fork
+        self._awaited = awaited
         self._process: ForkedNode | subprocess.Popen[bytes] | None = None
 
     def __str__(self) -> str:
@@ -107,7 +110,8 @@ class Node:
                 break
             chunk = os.read(process.stdout.fileno(), 4096)
             output += chunk
-            if found := READY.search(output.decode(errors="replace")):
+            text = output.decode(errors="replace")
+            if self._awaited in text and (found := READY.search(text)):
                 self._port = int(found[2])
                 return
             if not chunk:

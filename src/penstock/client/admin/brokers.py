@@ -1,10 +1,13 @@
-"""List a cluster's brokers, fenced ones included, and unregister a broker (KIP-700, KIP-1073, KIP-631)."""
+"""List, await and unregister the brokers of a cluster (KIP-700, KIP-1073, KIP-631)."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from penstock.client.config import ClientConfig
 from penstock.client.connections.cluster import Cluster
 from penstock.client.errors import error_from
 from penstock.protocol.messages import (
@@ -15,6 +18,7 @@ from penstock.protocol.messages import (
 )
 
 _BROKERS: Final = 1  # the endpoint type
+_LOOK_S: Final = 0.05
 
 
 class Broker(NamedTuple):
@@ -48,6 +52,15 @@ def describe_cluster(cluster: Cluster) -> ClusterDescription:
         )
 
     return cluster.retry(ask)
+
+
+def await_brokers(servers: Sequence[str], timeout_s: float) -> None:
+    """Return once each of the brokers knows all of them, or after the timeout. Raises ClientError."""
+    deadline_s = time.monotonic() + timeout_s
+    for server in servers:
+        with Cluster(ClientConfig.from_properties({"bootstrap.servers": server})) as cluster:
+            while len(cluster.refresh().brokers) < len(servers) and time.monotonic() < deadline_s:
+                time.sleep(_LOOK_S)
 
 
 def unregister_broker(cluster: Cluster, broker_id: int) -> None:

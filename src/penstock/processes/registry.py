@@ -1,4 +1,4 @@
-"""The schema registry of `penstock start --brokers N --registry`: one process beside the nodes.
+"""A schema registry in a process beside several nodes.
 
 It is an ordinary `penstock registry start` that connects to all nodes: it survives the loss of any of them,
 and other registries started beside it share its group.
@@ -8,21 +8,17 @@ from __future__ import annotations
 
 import subprocess
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from penstock.cli.registry import READY
-from penstock.client.config import ClientConfig
-from penstock.client.connections.cluster import Cluster
-from penstock.client.errors import ClientError
 from penstock.processes.children import start_command
+from penstock.processes.node import ClusterError
 
+READY: Final = "the schema registry is ready at "
+"""How the line begins that the command prints once it serves."""
 _LOG_TAIL_CHARACTERS: Final = 1024
-_LOOK_S: Final = 0.1
-
-
-class CannotServe(Exception):
-    """The registry did not start; the message says why."""
+_LOOK_S: Final = 0.05
 
 
 class RegistryProcess:
@@ -39,16 +35,11 @@ class RegistryProcess:
     def __str__(self) -> str:
         return "the schema registry"
 
-    def launch(self, servers: list[str], timeout_s: float) -> int:
-        """Start the registry and return its process id. Raises CannotServe.
+    def launch(self, servers: Sequence[str]) -> int:
+        """Start the registry without waiting for it, and return its process id.
 
-        It starts once the brokers know of each other, since `_schemas` gets as many replicas as there are
-        brokers then.
+        All brokers should know of each other by now, since `_schemas` gets as many replicas as there are.
         """
-        try:
-            _await_brokers(servers, timeout_s)
-        except ClientError as error:
-            raise CannotServe(f"the schema registry can't start: {error}") from None
         words = ["registry", "start", "--bootstrap", ",".join(servers), "--listen", self._listen]
         with self.log_file.open("ab") as log:
             self._log_start = log.tell()
@@ -56,7 +47,7 @@ class RegistryProcess:
         return self._process.pid
 
     def await_ready(self, timeout_s: float) -> None:
-        """Return once the registry's log says that it is ready. Raises CannotServe.
+        """Return once the registry's log says that it is ready. Raises ClusterError.
 
         Connecting to its address would prove nothing, since another process may listen there.
         """
@@ -67,19 +58,33 @@ class RegistryProcess:
                 return
             time.sleep(_LOOK_S)
         tail = self._said()[-_LOG_TAIL_CHARACTERS:].strip()
-        raise CannotServe(f"the schema registry at {self.url} has not started, log {self.log_file}: {tail}")
+        raise ClusterError(f"the schema registry at {self.url} has not started, log {self.log_file}: {tail}")
+
+    def stop(self, timeout_s: float = 30.0) -> None:
+        """Let the registry leave its group and wait for it; do nothing if it is not running."""
+        if self._process is not None:
+            self._process.terminate()
+            try:
+                self._process.wait(timeout_s)
+            except subprocess.TimeoutExpired:
+                self.kill()
+                raise ClusterError(f"{self} did not stop within {timeout_s:g} s and was killed") from None
+            self._forget()
+
+    def kill(self) -> None:
+        """Send SIGKILL; do nothing if the registry is not running."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._forget()
+
+    def _forget(self) -> None:
+        process, self._process = self._process, None
+        if process is not None and process.stdin is not None:
+            process.stdin.close()
 
     def _said(self) -> str:
         """The registry's output since it was started."""
         with self.log_file.open("rb") as log:
             log.seek(self._log_start)
             return log.read().decode(errors="replace")
-
-
-def _await_brokers(servers: list[str], timeout_s: float) -> None:
-    """Return once each of the brokers knows all of them, or after the timeout. Raises ClientError."""
-    deadline_s = time.monotonic() + timeout_s
-    for server in servers:
-        with Cluster(ClientConfig.from_properties({"bootstrap.servers": server})) as cluster:
-            while len(cluster.refresh().brokers) < len(servers) and time.monotonic() < deadline_s:
-                time.sleep(_LOOK_S)
