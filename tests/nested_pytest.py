@@ -8,8 +8,9 @@ from pathlib import Path
 TESTS = Path(__file__).parent
 
 
-def run_pytest(directory: Path, *options: str, rerun: str) -> subprocess.CompletedProcess[str]:
+def run_pytest(directory: Path, *options: str, rerun: str = "0") -> subprocess.CompletedProcess[str]:
     """Run pytest over the test files in a directory. Of all installed plugins it loads only xdist."""
+    path = [str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])]
     (directory / "pytest.ini").touch()  # node ids are relative to its directory
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "xdist", *options],
@@ -17,7 +18,7 @@ def run_pytest(directory: Path, *options: str, rerun: str) -> subprocess.Complet
         env=os.environ
         | {
             "RERUN": rerun,
-            "PYTHONPATH": str(TESTS),
+            "PYTHONPATH": os.pathsep.join(path),
             "PYTHONDONTWRITEBYTECODE": "1",
             "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
         },

@@ -1,5 +1,6 @@
 """The Cluster that users build their tests on."""
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 
 from penstock.testing import Cluster, ClusterError
 
@@ -112,3 +114,71 @@ def test_what_no_cluster_can_be() -> None:
         Cluster(nodes=2, port=9092)
     with Cluster() as one, pytest.raises(ClusterError, match="one node cannot grow"):
         one.add_broker()
+
+
+SCHEMA = Schema('{"type":"record","name":"Order","fields":[{"name":"id","type":"long"}]}', "AVRO")
+
+
+def test_a_registry_in_the_node_keeps_its_address_and_schemas() -> None:
+    with Cluster(registry=True) as cluster:
+        url = cluster.registry_url
+        number = SchemaRegistryClient({"url": url}).register_schema("orders-value", SCHEMA)
+        cluster.kill()
+        cluster.restart()
+        assert cluster.registry_url == url
+        assert SchemaRegistryClient({"url": url}).get_schema(number).schema_str == SCHEMA.schema_str
+
+
+def test_a_registry_beside_several_nodes_outlives_one() -> None:
+    with Cluster(nodes=1, controllers=1, registry=True) as cluster:
+        url = cluster.registry_url
+        number = SchemaRegistryClient({"url": url}).register_schema("orders-value", SCHEMA)
+        cluster.node(1).kill()
+        assert SchemaRegistryClient({"url": url}).get_schema(number).schema_str == SCHEMA.schema_str
+
+
+def test_a_registry_that_was_not_asked_for() -> None:
+    with pytest.raises(ClusterError, match="no schema registry: create it with"):
+        _ = Cluster().registry_url
+
+
+def test_the_event_loop_runs_on_while_a_cluster_starts_and_stops() -> None:
+    turns = 0
+
+    async def turn() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0.001)
+            turns += 1
+
+    async def use() -> tuple[int, int]:
+        turning = asyncio.create_task(turn())
+        async with Cluster() as cluster:
+            assert is_running(cluster.pid)
+            started = turns
+        turning.cancel()
+        return started, turns - started
+
+    started, stopped = asyncio.run(use())
+    assert started > 0
+    assert stopped > 0
+
+
+def test_a_start_that_is_cancelled_leaves_no_node() -> None:
+    cluster = Cluster()
+
+    async def use() -> None:
+        async with cluster:
+            pytest.fail("it was cancelled")
+
+    async def cancel() -> None:
+        using = asyncio.create_task(use())
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        using.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await using
+
+    asyncio.run(cancel())
+    assert not cluster.nodes[0].is_running
+    assert not cluster.data_dir.exists()

@@ -1,14 +1,23 @@
-"""The pytest fixture `penstock_cluster`: one real node for the whole test session.
+"""The pytest plugin: fixtures with a real node, and the logs of nodes in the reports of failed tests.
 
 Topics outlive a test, so give each test its own topic and group names. A test that kills or restarts the node
 should create its own `penstock.testing.Cluster`.
 """
 
-from collections.abc import Iterator
+import re
+import uuid
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import Final
 
 import pytest
 
+from penstock.testing import node_logs
 from penstock.testing.cluster import Cluster
+
+SECTION: Final = "penstock node log"
+TOPIC_NAME_MAX: Final = 249
+"""Kafka's limit on the characters of a topic's name."""
 
 
 @pytest.fixture(scope="session")
@@ -16,3 +25,69 @@ def penstock_cluster() -> Iterator[Cluster]:
     """A running node; `penstock_cluster.bootstrap_servers` is its address."""
     with Cluster() as cluster:
         yield cluster
+
+
+@pytest.fixture
+def penstock_topic(penstock_cluster: Cluster, request: pytest.FixtureRequest) -> str:
+    """The name of a new topic on `penstock_cluster`, which no other test has."""
+    # Only this fixture needs the client.
+    from penstock.client.admin.topics import NewTopic, create_topics
+    from penstock.client.config import ClientConfig
+    from penstock.client.connections.cluster import Cluster as Connected
+
+    unique = f"-{uuid.uuid4().hex[:12]}"
+    readable = re.sub(r"[^a-zA-Z0-9._-]", "-", request.node.name)
+    name = readable[: TOPIC_NAME_MAX - len(unique)] + unique
+    servers = {"bootstrap.servers": penstock_cluster.bootstrap_servers}
+    with Connected(ClientConfig.from_properties(servers)) as connected:
+        create_topics(connected, [NewTopic(name)])
+    return name
+
+
+@pytest.hookimpl(trylast=True)  # after pytest's own plugin "tmpdir"
+def pytest_configure(config: pytest.Config) -> None:
+    # pytest has no public access to it from a hook. It is missing if that plugin is turned off.
+    temporary: pytest.TempPathFactory | None = getattr(config, "_tmp_path_factory", None)
+    if temporary is not None:
+        config.pluginmanager.register(NodeLogReports(temporary), "penstock-node-logs")
+
+
+class NodeLogReports:
+    """Attaches the logs of nodes to the reports of failed tests, and keeps them in pytest's directory."""
+
+    def __init__(self, temporary: pytest.TempPathFactory) -> None:
+        self._temporary = temporary
+        self._logs = node_logs.RunLogs(self._new_directory)
+        self._outer: node_logs.RunLogs | None = None
+        self._is_attached = False
+
+    def _new_directory(self) -> Path:
+        return self._temporary.mktemp("penstock-node-logs")
+
+    def pytest_sessionstart(self) -> None:
+        self._outer, node_logs.current = node_logs.current, self._logs
+
+    def pytest_sessionfinish(self) -> None:
+        node_logs.current = self._outer
+        self._logs.end_run()
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self) -> Generator[None, object, object]:
+        self._is_attached = False
+        self._logs.begin_test()
+        try:
+            return (yield)
+        finally:
+            self._logs.end_test()
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        report = yield
+        if report.failed and not self._is_attached:
+            self._is_attached = True
+            fixtures = getattr(item, "funcargs", {}).values()  # items of other plugins have none
+            used = {each.log_dir for each in fixtures if isinstance(each, Cluster)}
+            report.sections += [(SECTION, text) for text in self._logs.of_failed_test(used)]
+        return report

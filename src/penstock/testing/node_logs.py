@@ -1,0 +1,93 @@
+"""The logs of the nodes of a test run: shown in the reports of tests that fail, and kept for them."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Container, Iterator
+from pathlib import Path
+from typing import Final
+
+LINES_MAX: Final = 100
+"""Limit on the lines of each log in a report, which names the file with all of them."""
+
+
+class ClusterLogs:
+    """The directory with the logs of one cluster."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.is_closed = False
+        """Whether the cluster has ended and will not be started again."""
+        self.is_kept = False
+        """Whether a test failed to which these logs belong."""
+        self._sizes: dict[Path, int] = {}
+
+    def begin_test(self) -> None:
+        """Let `of_this_test` leave out what has been logged so far."""
+        self._sizes = {file: file.stat().st_size for file in self.path.glob("*.log")}
+
+    def of_this_test(self, *, even_none: bool) -> Iterator[str]:
+        """For each node: the last lines that it logged in this test, if any, and the path of its log."""
+        for file in sorted(self.path.glob("*.log")):
+            with file.open("rb") as log:
+                log.seek(self._sizes.get(file, 0))
+                lines = log.read().decode(errors="replace").splitlines()
+            if lines or even_none:
+                shown = lines[-LINES_MAX:]
+                heading = f"the last {len(shown)} of {len(lines)} lines of this test, in {file}:"
+                yield "\n".join([heading, *shown])
+
+
+class RunLogs:
+    """The logs of all clusters of a test run, each in a directory from ``new_directory``."""
+
+    def __init__(self, new_directory: Callable[[], Path]) -> None:
+        self._new_directory = new_directory
+        self._clusters: list[ClusterLogs] = []
+
+    def of_new_cluster(self) -> ClusterLogs:
+        logs = ClusterLogs(self._new_directory())
+        self._clusters.append(logs)
+        return logs
+
+    def begin_test(self) -> None:
+        for logs in self._clusters:
+            logs.begin_test()
+
+    def of_failed_test(self, used: Container[Path]) -> list[str]:
+        """Return the logs of this test, as texts for its report, and keep their files.
+
+        A node that logged nothing is left out, unless its cluster, with a directory in ``used``, is known to
+        belong to the test.
+        """
+        texts = []
+        for logs in self._clusters:
+            found = list(logs.of_this_test(even_none=logs.path in used))
+            logs.is_kept |= bool(found)
+            texts += found
+        return texts
+
+    def end_test(self) -> None:
+        """Remove the logs of clusters that have ended without a failed test."""
+        ended = [logs for logs in self._clusters if logs.is_closed]
+        self._clusters = [logs for logs in self._clusters if not logs.is_closed]
+        _remove(ended)
+
+    def end_run(self) -> None:
+        _remove(self._clusters)
+        self._clusters = []
+
+
+def _remove(clusters: list[ClusterLogs]) -> None:
+    for logs in clusters:
+        if not logs.is_kept:
+            shutil.rmtree(logs.path, ignore_errors=True)
+
+
+current: RunLogs | None = None
+"""The logs of the test run in this process, if one is under way; otherwise logs go with their clusters."""
+
+
+def of_new_cluster(scratch: Path) -> ClusterLogs:
+    """Choose the directory for the logs of a new cluster, whose own temporary directory is ``scratch``."""
+    return ClusterLogs(scratch) if current is None else current.of_new_cluster()

@@ -1,0 +1,41 @@
+"""The examples of docs/testing.md that stand alone run as they are printed."""
+
+import re
+from pathlib import Path
+
+from nested_pytest import run_pytest
+
+PAGE = Path(__file__).parents[2] / "docs" / "testing.md"
+SHARES = """
+from confluent_kafka import Producer
+
+def test_produces(kafka):
+    producer = Producer({"bootstrap.servers": kafka})
+    producer.produce("orders", b"tea")
+    assert producer.flush(30) == 0
+    with open("addresses", "a") as file:
+        file.write(f"{kafka}\\n")
+"""
+
+
+def example_with(words: str) -> str:
+    [found] = [
+        code for code in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL) if words in code
+    ]
+    return str(found)
+
+
+def test_workers_share_a_node(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text(example_with("workerinput"))
+    for number in range(2):
+        (tmp_path / f"test_shares_{number}.py").write_text(SHARES)
+    done = run_pytest(tmp_path, "-n", "2")
+    assert "2 passed" in done.stdout, done.stdout + done.stderr
+    first, second = (tmp_path / "addresses").read_text().splitlines()
+    assert first == second
+
+
+def test_the_example_with_a_registry() -> None:
+    scope: dict[str, object] = {}
+    exec(example_with("AvroSerializer"), scope)
+    assert bytes(scope["value"])[:1] == b"\0"  # the magic byte, before the id of the schema
