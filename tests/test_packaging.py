@@ -1,10 +1,11 @@
-"""What a build takes and leaves, on a copy of the package that has one module and no kernels."""
+"""The files that builds take and leave, in a copy of the package that has one module and no kernels."""
 
 import os
 import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 from email.message import Message
 from email.parser import Parser
@@ -16,7 +17,7 @@ pytest.importorskip("setuptools", minversion="77")
 
 ROOT = Path(__file__).parents[1]
 MODULE = Path("src/penstock/protocol/software.py")
-BUILD = "import sys; from setuptools import build_meta; build_meta.build_wheel(sys.argv[1])"
+BUILD = "import sys; from setuptools import build_meta; getattr(build_meta, sys.argv[1])('dist')"
 LINK = re.compile(r"\]\(([^)]+)\)")
 
 
@@ -31,9 +32,9 @@ def copy(tmp_path: Path) -> Path:
     return tree
 
 
-def wheel_of(tree: Path) -> zipfile.ZipFile:
+def build(tree: Path, what: str) -> Path:
     done = subprocess.run(
-        [sys.executable, "-c", BUILD, "dist"],
+        [sys.executable, "-c", BUILD, what],
         cwd=tree,
         env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
         capture_output=True,
@@ -42,8 +43,12 @@ def wheel_of(tree: Path) -> zipfile.ZipFile:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    [wheel] = (tree / "dist").glob("*.whl")
-    return zipfile.ZipFile(wheel)
+    [built] = (tree / "dist").iterdir()
+    return built
+
+
+def wheel_of(tree: Path) -> zipfile.ZipFile:
+    return zipfile.ZipFile(build(tree, "build_wheel"))
 
 
 def metadata_of(wheel: zipfile.ZipFile) -> Message:
@@ -81,3 +86,19 @@ def test_links_of_the_description_lead_into_the_repository(copy: Path) -> None:
     own = {target for target in LINK.findall((ROOT / "README.md").read_text()) if "://" not in target}
     assert own
     assert {f"https://example.org/penstock/blob/main/{target}" for target in own} <= links
+
+
+def test_a_source_distribution_holds_what_lint_and_tests_read(copy: Path) -> None:
+    linted = re.search(r"ruff check --no-cache (.*)", (ROOT / "Makefile").read_text())
+    assert linted is not None
+    folders = [name for name in linted[1].split() if name not in ("src", "setup.py")]
+    files = {"Makefile", "deploy/some.yaml", *(f"{folder}/some.py" for folder in folders)}
+    for name in files:
+        (copy / name).parent.mkdir(exist_ok=True)
+        (copy / name).touch()
+    (copy / "examples" / "some.cpython-311-x86_64-linux-gnu.so").touch()
+    shutil.copyfile(ROOT / "MANIFEST.in", copy / "MANIFEST.in")
+    with tarfile.open(build(copy, "build_sdist")) as archive:
+        found = {name.partition("/")[2] for name in archive.getnames()}
+    assert files <= found
+    assert not [name for name in found if name.endswith(".so")]
