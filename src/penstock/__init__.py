@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 from penstock.errors import PenstockError
+from penstock.extras import MissingExtra, needs_extra
 
 if TYPE_CHECKING:
     from penstock.arrow.batches import UndecodableRecord
@@ -29,6 +30,7 @@ __all__ = [
     "CorruptBatch",
     "DataLoss",
     "MalformedRecords",
+    "MissingExtra",
     "PenstockError",
     "ServerUnreachable",
     "TopicScan",
@@ -55,14 +57,8 @@ def __getattr__(name: str) -> object:
     """Import a name on its first use: the broker and all who import a part must not pay for Arrow."""
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    try:
+    with needs_extra("arrow", f"penstock.{name}"):
         found: object = getattr(import_module(_MODULES[name]), name)
-    except ModuleNotFoundError as missing:
-        if missing.name not in ("pyarrow", "numpy"):
-            raise
-        raise ImportError(
-            f"penstock.{name} needs pyarrow and numpy: pip install 'penstock[arrow]'"
-        ) from missing
     globals()[name] = found
     return found
 

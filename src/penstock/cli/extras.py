@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import importlib.util
-import sys
 from collections.abc import Sequence
 
 from penstock.cli.connection import fail
+from penstock.extras import missing_extra
 
 
 def require_packages(names: Sequence[str], extra: str, what: str) -> None:
     """End the command if a package is not installed. ``names`` are import names."""
     missing = [name for name in names if not _is_there(name)]
     if missing:
-        fail(
-            f"{what} needs {', '.join(missing)}. Install the extra with: {sys.executable} -m pip install "
-            f"'penstock[{extra}]'"
-        )
+        fail(str(missing_extra(extra, what, missing)))
 
 
 def _is_there(name: str) -> bool:

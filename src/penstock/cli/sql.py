@@ -96,7 +96,7 @@ def shell(
     """
     if context.invoked_subcommand is not None:
         return
-    require_packages(_REQUIRED, "sql", "the shell")
+    require_packages(_REQUIRED, "sql-shell", "the shell")
     from penstock.cli.sql_shell.endings import Exit, Failed, Interrupted
     from penstock.cli.sql_shell.printing import Printer
     from penstock.cli.sql_shell.rest import Refused, Rest, Unreachable

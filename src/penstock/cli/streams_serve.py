@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -19,6 +17,7 @@ from penstock.cli.connection import (
     fail,
     require_broker,
 )
+from penstock.cli.extras import require_packages
 from penstock.cli.output import print_note
 from penstock.client.settings import ConfigError
 from penstock.streams import StreamsError
@@ -66,12 +65,7 @@ def serve(
     Follows the changelogs, so it shows committed data whether or not the application is running. If several
     processes run, they share the partitions and answer for each other.
     """
-    missing = [name for name in _REQUIRED if importlib.util.find_spec(name) is None]
-    if missing:
-        fail(
-            f"serving stores needs {', '.join(missing)}. Install the extra with: {sys.executable} -m pip "
-            "install 'penstock[queries]'"
-        )
+    require_packages(_REQUIRED, "queries", "serving stores")
     from penstock.views.server import ViewServer
 
     properties = {} if command_config is None else client_settings(bootstrap, command_config)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
+from penstock.extras import needs_extra
 from penstock.spark.progress import Lag, Progress, lag, read_progress
 
 if TYPE_CHECKING:
@@ -65,7 +66,8 @@ def __getattr__(name: str) -> object:
     """Import these names on their first use: every Python worker of Spark imports this package."""
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_MODULES[name]), name)
+    with needs_extra("spark", f"penstock.spark.{name}"):
+        return getattr(import_module(_MODULES[name]), name)
 
 
 def __dir__() -> list[str]:
@@ -75,7 +77,7 @@ def __dir__() -> list[str]:
 def register(spark: SparkSession) -> None:
     """Register ``format("penstock")`` with a session. Registering twice does no harm.
 
-    Raises ImportError for another version of Spark than 4.3.
+    Raises MissingExtra without pyspark, and ImportError for another version of Spark than 4.3.
     """
     from penstock.spark.launching.versions import require_spark
 

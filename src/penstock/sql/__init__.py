@@ -10,9 +10,12 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
-from penstock.sql.language.errors import Place, SqlError
-from penstock.sql.language.parsing.script import ScriptStatement, parse, parse_script
-from penstock.sql.language.statement_printing import print_statement
+from penstock.extras import needs_extra
+
+with needs_extra("sql-shell", "penstock.sql"):
+    from penstock.sql.language.errors import Place, SqlError
+    from penstock.sql.language.parsing.script import ScriptStatement, parse, parse_script
+    from penstock.sql.language.statement_printing import print_statement
 
 if TYPE_CHECKING:
     from penstock.sql.analysis import analyze
@@ -48,7 +51,8 @@ def __getattr__(name: str) -> object:
     """Import these names on their first use: the shell parses statements without planning them."""
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_MODULES[name]), name)
+    with needs_extra("sql", f"penstock.sql.{name}"):
+        return getattr(import_module(_MODULES[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
+from penstock.extras import needs_extra
 from penstock.streams.app import App
 from penstock.streams.dsl.grouped import CogroupedStream, GroupedStream
 from penstock.streams.dsl.stream import Stream
@@ -135,7 +136,8 @@ def __getattr__(name: str) -> object:
     """Import what needs Spark on its first use: applications are written and tested without Spark."""
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_MODULES[name]), name)
+    with needs_extra("spark", f"penstock.streams.{name}"):
+        return getattr(import_module(_MODULES[name]), name)
 
 
 def __dir__() -> list[str]:

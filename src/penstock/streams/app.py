@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
+from penstock.extras import needs_extra
 from penstock.streams.builder import Builder
 from penstock.streams.construction.handles import GlobalTableHandle, StreamHandle
 from penstock.streams.construction.tables import source_table
@@ -359,10 +360,11 @@ class App:
             watchers: receive each batch's progress, such as a `penstock.spark.observing.ProgressView`.
 
         Raises MissingTopics, CoPartitioningError, InternalTopicMismatch, CheckpointMismatch, GroupInUse,
-        ConfigError, MetricsPortTaken.
+        ConfigError, MetricsPortTaken, MissingExtra.
         """
         # Only applications that run on Spark import pyspark.
-        from penstock.spark.streams.running.application import start
+        with needs_extra("spark", "App.start"):
+            from penstock.spark.streams.running.application import start
 
         self._running = start(
             self.topology(),
@@ -414,7 +416,8 @@ class App:
         Use the result as a context manager. ``stores`` None: all stores that can be queried. ``properties``:
         Kafka's client properties. Raises UnknownStore, StoreNotQueryable, ConfigError.
         """
-        from penstock.views import Views  # only queries import pyarrow
+        with needs_extra("arrow", "App.views"):
+            from penstock.views import Views  # only queries import pyarrow
 
         return Views(
             self.topology(), bootstrap_servers=bootstrap_servers, stores=stores, properties=properties

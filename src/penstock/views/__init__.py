@@ -7,31 +7,34 @@ This package holds the replicas of stores, the queries on them, and the nodes th
 only reads: running applications belongs in `penstock.spark`.
 """
 
-from penstock.views.errors import (
-    InvalidQuery,
-    KeyNotFound,
-    NoHolder,
-    NotPresent,
-    PositionNotReached,
-    StoreNotQueryable,
-    StoreRestoring,
-    UnknownStore,
-    UnsupportedQuery,
-    ViewError,
-    ViewsClosed,
-)
-from penstock.views.position import Position
-from penstock.views.queries import Answer
-from penstock.views.stores import (
-    Entries,
-    Entry,
-    KeyValueView,
-    SessionView,
-    VersionedView,
-    View,
-    WindowView,
-)
-from penstock.views.views import Views
+from penstock.extras import needs_extra
+
+with needs_extra("arrow", "penstock.views"):
+    from penstock.views.errors import (
+        InvalidQuery,
+        KeyNotFound,
+        NoHolder,
+        NotPresent,
+        PositionNotReached,
+        StoreNotQueryable,
+        StoreRestoring,
+        UnknownStore,
+        UnsupportedQuery,
+        ViewError,
+        ViewsClosed,
+    )
+    from penstock.views.position import Position
+    from penstock.views.queries import Answer
+    from penstock.views.stores import (
+        Entries,
+        Entry,
+        KeyValueView,
+        SessionView,
+        VersionedView,
+        View,
+        WindowView,
+    )
+    from penstock.views.views import Views
 
 __all__ = [
     "Answer",

@@ -113,6 +113,16 @@ def test_launch_script_needs_no_writable_home(tmp_path: Path, monkeypatch: pytes
     assert os.access(home / "bin" / "java", os.X_OK)
 
 
+def test_a_command_prints_java_home_for_sessions_of_others(tmp_path: Path) -> None:
+    fake_java(tmp_path / "java", 'openjdk version "21"')
+    environ = {**os.environ, "JAVA_HOME": str(tmp_path / "java"), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    words = [sys.executable, "-m", "penstock.spark.java"]
+    printed = subprocess.run(words, env=environ, capture_output=True, text=True, check=True).stdout
+    home = Path(printed.strip())
+    assert home.parent == tmp_path / "cache" / "penstock"
+    assert str(tmp_path / "java" / "bin" / "java") in (home / "bin" / "java").read_text()
+
+
 SESSION_WITHOUT_SYSTEM_JAVA = """
 from penstock.spark.launching.session import build_session
 spark = build_session("no system Java", "local[1]", profile="quick")

@@ -10,6 +10,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
+from penstock.extras import needs_extra
 from penstock.registry.client.config import RegistryConfig
 from penstock.registry.client.errors import RegistryError, RegistryRefused, RegistryUnreachable
 
@@ -37,7 +38,8 @@ def __getattr__(name: str) -> object:
     """Import the client on its first use: every Python worker of Spark imports the properties."""
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_MODULES[name]), name)
+    with needs_extra("registry", f"penstock.registry.client.{name}"):
+        return getattr(import_module(_MODULES[name]), name)
 
 
 def __dir__() -> list[str]:

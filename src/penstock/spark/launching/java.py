@@ -138,11 +138,3 @@ def write_launcher(launcher: Path, script: str) -> None:
         unfinished.write(script)
     os.chmod(unfinished.name, 0o755)
     os.replace(unfinished.name, launcher)
-
-
-# For other programs that start Spark: JAVA_HOME=$(python -m penstock.spark.launching.java)
-if __name__ == "__main__":
-    try:
-        print(launch_home(find_java()))
-    except JavaNotFound as error:
-        sys.exit(f"penstock: {error}")
