@@ -86,6 +86,13 @@ def test_a_missing_file_and_a_wrong_one_are_named(tmp_path: Path) -> None:
     assert (code, "expected a Python file, *.py" in said) == (2, True)
 
 
+def test_on_a_cluster_the_checkpoint_has_no_default(file: Path) -> None:
+    file.write_text(GOOD)
+    code, said = invoke("run", file, "--master", "yarn")
+    assert code == 2
+    assert "--checkpoint: expected a directory or URI that all nodes of yarn reach" in said
+
+
 @pytest.mark.parametrize(
     ("words", "exit_code", "said"),
     [

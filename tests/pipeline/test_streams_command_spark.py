@@ -74,18 +74,20 @@ def invoke(*words: object) -> tuple[int, str]:
 @pytest.mark.usefixtures("spark")
 def test_run_until_drained_shows_batches_and_reset_begins_anew(node: Node, file: Path) -> None:
     node.write(lines(20))
-    words = (file, "--checkpoint", file.parent / "checkpoint", "--bootstrap", node.servers)
+    words = (file, "--bootstrap", node.servers)
+    checkpoint = file.parent / "shouting-checkpoint"
     run = ("run", *words, "--until", "drained", "--profile", "low-latency", "--option", "maxPartitions=2")
     code, said = invoke(*run)
     assert code == 0, said
     assert "20 records in" in said
     assert "lag 0" in said
+    assert (checkpoint / "offsets").is_dir()
     assert totals(node) == list(range(1, 21))
     code, said = invoke("reset", *words)
     assert code == 0, said
     assert "deleted shouting-counts-changelog" in said
     assert "shouting starts from the beginning in 1 partitions" in said
-    assert not (file.parent / "checkpoint").exists()
+    assert not checkpoint.exists()
     node.write(lines(1))
     assert invoke(*run)[0] == 0
     assert totals(node) == [*range(1, 21), *range(1, 22)]
@@ -183,6 +185,24 @@ def test_of_two_drivers_with_a_checkpoint_each_the_later_one_goes_on(
     assert code == 1
     assert "the application shouting has continued with another checkpoint" in said
     assert "Traceback" not in said
+
+
+def test_the_log_is_named_and_keeps_what_spark_prints(node: Node, file: Path) -> None:
+    """A failure is the last line, and the only one about it."""
+    node.write(lines(1, b"broken"))
+    process = run_apart(node, file, file.parent / "checkpoint")
+    try:
+        said, _ = process.communicate(timeout=START_TIMEOUT_S)
+    finally:
+        process.kill()
+    noted, failed = (line for line in said.splitlines() if "Spark's output" in line)
+    log = noted.removeprefix("Spark's output goes to ")
+    assert failed == said.splitlines()[-1]
+    assert failed.startswith("error: RecordFailed: ")
+    assert failed.endswith(f"lines-0 at offset 0: ValueError: no words in it (Spark's output is in {log})")
+    assert "Traceback" not in said
+    assert "Traceback (most recent call last)" in Path(log).read_text()
+    Path(log).unlink()
 
 
 @pytest.mark.long

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -103,7 +101,7 @@ def server(
         typer.Option(
             "--log",
             metavar="FILE",
-            help="Append Spark's output to this file. Default: stderr; on a terminal, discarded.",
+            help="Append Spark's output to this file, or /dev/stderr. Default: a temporary file.",
         ),
     ] = None,
     port_file: Annotated[
@@ -125,6 +123,7 @@ def server(
     require_packages(_REQUIRED, "sql", "a SQL server")
     from penstock.broker.setup.log_format import configure as configure_log
     from penstock.spark.launching.java import JavaNotFound
+    from penstock.spark.launching.session import log_for_command
     from penstock.sql.engine import Engine, EngineConfig, EngineError
     from penstock.sql.server.server import SqlServer
     from penstock.streams import StreamsError
@@ -140,6 +139,9 @@ def server(
         config.server_properties  # noqa: B018  # what is wrong with them is told before Spark is started
     except (ConfigError, EngineError) as error:
         fail(str(error), EXIT_USAGE)
+    log = log_for_command("sql-server", log)
+    if log is not None:
+        print_note(f"Spark's output goes to {log}")
     try:
         host = build_host(config, checkpoint, master, log)
     except (ConfigError, ClientError, JavaNotFound, StreamsError) as error:
@@ -168,9 +170,6 @@ def build_host(config: EngineConfig, checkpoint: Path, master: str, log: Path | 
     """Start the host that runs the queries. The caller reports its errors."""
     from penstock.sql.engine.running.spark_host import SparkHost
 
-    if log is None and sys.stderr.isatty():
-        # The startup output of Spark and its workers is of no use to the user.
-        log = Path(os.devnull)
     return SparkHost.start(config, checkpoint, master, log)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import os
 import re
 import shlex
 import signal
@@ -33,6 +31,7 @@ from penstock.cli.connection import (
     require_listener,
     unreachable,
 )
+from penstock.cli.extras import require_packages
 from penstock.cli.output import console, print_json, print_note
 from penstock.cli.streams_serve import serve
 from penstock.client.errors import ClientError, ServerUnreachable
@@ -56,13 +55,7 @@ LINES_EVERY_S: Final = 1.0
 LAST_BATCH_TIMEOUT_S: Final = 60.0
 """How long the current batch may take after the command is stopped; the next start repeats it."""
 
-# Import name: pip's name.
-_REQUIRED: Final = {
-    "pyspark": "pyspark",
-    "pandas": "pandas",
-    "pyarrow": "pyarrow",
-    "google.protobuf": "protobuf",
-}
+_REQUIRED: Final = ("pyspark", "pandas", "pyarrow", "google.protobuf")
 
 _MASTER: Final = re.compile(
     r"local(-cluster)?(\[[\w*, ]+\])?|yarn|spark://(?P<standalone>[^/]+:\d+)|k8s://(https?://)?(?P<kubernetes>[^/]+)"
@@ -136,7 +129,15 @@ Name = Annotated[
 @app.command()
 def run(
     file: File,
-    checkpoint: Checkpoint,
+    checkpoint: Annotated[
+        str | None,
+        typer.Option(
+            "--checkpoint",
+            metavar="DIR",
+            help="The directory or URI for offsets and state; driver and executors share it. Default on one "
+            "machine: NAME-checkpoint beside the file.",
+        ),
+    ] = None,
     name_of_app: AppName = None,
     master: Master = "local[*]",
     profile: Profile = None,
@@ -173,7 +174,7 @@ def run(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Append Spark's output to this file. Default: stderr; on a terminal, discarded.",
+            help="Append Spark's output to this file, or /dev/stderr. Default: a temporary file.",
         ),
     ] = None,
     metrics_port: Annotated[
@@ -198,15 +199,18 @@ def run(
     application, module = _load(file, name_of_app)
     options = _options(bootstrap, command_config, option)
     settings = parse_assignments(conf or [])
-    _require_extra()
+    require_packages(_REQUIRED, "spark", "a streams application on Spark")
     _require_master(master)
+    checkpoint = checkpoint or _default_checkpoint(file, application, master)
     require_broker(bootstrap)
-    with _explained(bootstrap):
-        from pyspark.sql import SparkSession
+    from pyspark.sql import SparkSession
 
-        from penstock.spark.observing import ProgressView
+    from penstock.spark.launching.session import log_for_command
+    from penstock.spark.observing import ProgressView
 
-        was_there = SparkSession.getActiveSession() is not None
+    was_there = SparkSession.getActiveSession() is not None
+    log = log_for_command(application.name, log)
+    with _explained(bootstrap, log):
         session = _session(
             name or application.name, master, settings, profile, ship=not no_ship, log=log, module=module
         )
@@ -227,6 +231,8 @@ def run(
         if running.metrics_port is not None:
             print_note(f"metrics are served at http://{metrics_host}:{running.metrics_port}/metrics")
         print_note(f"{application.name} runs on {master}, with its state in {checkpoint}")
+        if log is not None:
+            print_note(f"Spark's output goes to {log}")
         _follow(running, view)
         if not was_there:
             session.stop()
@@ -256,7 +262,7 @@ def submit_command(
             f"--checkpoint {checkpoint}: expected a URI that all nodes reach, such as hdfs:///checkpoints/shop",
             EXIT_USAGE,
         )
-    _require_extra()
+    require_packages(_REQUIRED, "spark", "a streams application on Spark")
     from penstock.spark.launching.shipping import DIRECTORY, DRIVER_NEEDS, CannotShip, make_library
 
     try:
@@ -300,7 +306,12 @@ def reset(
     file: File,
     name_of_app: AppName = None,
     checkpoint: Annotated[
-        str | None, typer.Option("--checkpoint", metavar="DIR", help="Also remove this checkpoint.")
+        str | None,
+        typer.Option(
+            "--checkpoint",
+            metavar="DIR",
+            help="Also remove this checkpoint. Default: NAME-checkpoint beside the file, if it exists.",
+        ),
     ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
@@ -313,9 +324,12 @@ def reset(
     """
     application, _ = _load(file, name_of_app)
     options = _options(bootstrap, command_config, None)
-    _require_extra()
+    require_packages(_REQUIRED, "spark", "a streams application on Spark")
     from penstock.spark.streams.running.reset import reset as reset_application
 
+    beside = _beside_file(file, application)
+    if checkpoint is None and beside.is_dir():
+        checkpoint = str(beside)
     require_broker(bootstrap)
     with _explained(bootstrap):
         done = reset_application(
@@ -336,22 +350,6 @@ def reset(
 
 
 app.command()(serve)
-
-
-def _require_extra() -> None:
-    missing = [pip for module, pip in _REQUIRED.items() if not _is_there(module)]
-    if missing:
-        fail(
-            f"streams applications run on Spark, which needs {', '.join(missing)}. "
-            f"Install the extra with: {sys.executable} -m pip install 'penstock[spark]'"
-        )
-
-
-def _is_there(module: str) -> bool:
-    try:
-        return importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:  # the parent package is missing
-        return False
 
 
 def _load(file: Path, name: str | None) -> tuple[App, ModuleType]:
@@ -379,6 +377,17 @@ def _require_master(master: str) -> None:
         require_listener(match["standalone"], "--master", "no Spark master answers")
 
 
+def _beside_file(file: Path, application: App) -> Path:
+    """The default checkpoint of an application on one machine."""
+    return file.parent / f"{application.name}-checkpoint"
+
+
+def _default_checkpoint(file: Path, application: App, master: str) -> str:
+    if not master.startswith("local"):
+        fail(f"--checkpoint: expected a directory or URI that all nodes of {master} reach", EXIT_USAGE)
+    return str(_beside_file(file, application))
+
+
 def _session(
     name: str,
     master: str,
@@ -395,9 +404,6 @@ def _session(
 
     # Send the file's own code to the workers with the plan, as for a script: they lack its module.
     cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
-    if log is None and sys.stderr.isatty():
-        # The output of Spark and its workers would break the view.
-        log = Path(os.devnull)
     return build_session(
         name,
         master,
@@ -428,29 +434,36 @@ def _beside(module: ModuleType) -> list[ModuleType]:
 
 
 @contextmanager
-def _explained(bootstrap: str) -> Iterator[None]:
-    """Report errors as one line, with an exit code that scripts can rely on."""
+def _explained(bootstrap: str, log: Path | None = None) -> Iterator[None]:
+    """Report errors as one line, with an exit code that scripts can rely on. ``log`` has Spark's output."""
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
     from penstock.spark.launching.java import JavaNotFound
     from penstock.spark.launching.shipping import CannotShip
     from penstock.spark.observing import MetricsPortTaken
+    from penstock.spark.streams.running.failures import ApplicationFailed
 
+    kept = "" if log is None else f" (Spark's output is in {log})"
     try:
         yield
     except (ConfigError, ValueError) as error:
         fail(str(error), EXIT_USAGE)
     except ServerUnreachable as error:
         unreachable(bootstrap, str(error))
+    except ApplicationFailed as error:
+        fail(f"{error}{kept}")
     except (StreamsError, ClientError, JavaNotFound, CannotShip, MetricsPortTaken) as error:
         fail(str(error))
     except (PySparkException, Py4JError) as error:
-        _explain_spark(error)
+        _explain_spark(error, kept)
 
 
-def _explain_spark(error: Exception) -> NoReturn:
-    """Report a Spark error with its root cause; a Java error lists all its causes one below the other."""
+def _explain_spark(error: Exception, kept: str) -> NoReturn:
+    """Report a Spark error with its root cause, and where Spark's output is.
+
+    A Java error lists all its causes one below the other.
+    """
     lines = [line.strip().removeprefix(": ") for line in str(error).splitlines()]
     lines = [line for line in lines if line and not line.startswith("An error occurred while calling")]
     causes = [_JAVA_CLASS.sub("", line[len(_CAUSE) :]) for line in lines if line.startswith(_CAUSE)]
@@ -461,7 +474,7 @@ def _explain_spark(error: Exception) -> NoReturn:
             break
         root = cause
     said = dict.fromkeys(filter(None, [*(_JAVA_CLASS.sub("", line) for line in lines[:1]), root]))
-    fail(f"Spark: {': '.join(said) or type(error).__name__} (--log FILE keeps Spark's full output)")
+    fail(f"Spark: {': '.join(said) or type(error).__name__}{kept}")
 
 
 def _follow(running: RunningApp, view: ProgressView) -> None:

@@ -23,6 +23,7 @@ from penstock.spark.source.batch import BatchReader
 from penstock.spark.source.options import SourceOptions, parse_batch, parse_general, parse_streaming
 from penstock.spark.source.schema import source_schema
 from penstock.spark.source.stream import StreamReader
+from penstock.spark.workers.ending import end_quietly
 from penstock.spark.workers.memory import settle_worker
 
 
@@ -42,6 +43,7 @@ class PenstockDataSource(DataSource):
         return BatchReader(options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        end_quietly()
         options = parse_streaming(self.options, schema)
         _require_schema(schema, options)
         return StreamReader(options)

@@ -15,6 +15,8 @@ from penstock.spark.launching.worker_python import worker_python
 HOME = Path(pyspark.__file__).parent
 ARCHIVES = sorted(map(str, [*(HOME / "python" / "lib").glob("*.zip"), *HOME.glob("jars/spark-core_*.jar")]))
 
+PREPARING = "pyspark.sql.streaming.transform_with_state_driver_worker"
+
 
 @pytest.fixture
 def python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
@@ -66,3 +68,9 @@ def test_without_a_cache_it_is_this_python(tmp_path: Path, monkeypatch: pytest.M
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     assert worker_python(HOME) == sys.executable
+
+
+def test_the_steps_of_a_stateful_operators_preparation_are_discarded(python: str) -> None:
+    for module, printed in (("pyspark.daemon", "steps\n"), (PREPARING, "")):
+        words = [python, "-c", "print('steps')", module]
+        assert subprocess.run(words, capture_output=True, text=True, check=True).stdout == printed

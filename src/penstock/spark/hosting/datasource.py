@@ -22,6 +22,7 @@ from penstock.spark.sink.checkpoint import SinkState
 from penstock.spark.sink.exactly_once import ExactlyOnceStreamWriter
 from penstock.spark.sink.staged import TaskStaged
 from penstock.spark.streams.query.sink import COLUMNS, Unpacking
+from penstock.spark.workers.ending import end_quietly
 from penstock.spark.workers.memory import settle_worker
 
 NAME: Final = "penstock-host"
@@ -37,6 +38,7 @@ class HostDataSource(DataSource):
         return HOSTED
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        end_quietly()
         return HostReader(self.options[HOST])
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:

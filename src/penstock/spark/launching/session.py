@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.spark.launching.class_data import class_data_options
 from penstock.spark.launching.java import find_java, launch_home
+from penstock.spark.launching.logs import STDERR, log4j_options, new_log
 from penstock.spark.launching.profiles import PROFILES, ProfileName
 from penstock.spark.launching.shipping import DIRECTORY, make_library
 from penstock.spark.launching.versions import require_spark
@@ -81,8 +82,10 @@ def build_session(
 
     `profile`: "steady" for long-running queries, "quick" for tests and jobs of a few seconds, "low-latency"
     and "throughput" for streams applications (`penstock.spark.launching.profiles`). `log_level` is log4j's
-    name for the level of what Spark prints on stderr; with `log_file`, that output and the Python workers'
-    are appended to the file. If `master` is not local, executors get this package and `modules` from here
+    name for the level of what Spark logs: one line for each event on stderr, and the traces in a temporary
+    file that these lines name. With `log_file`, all output of Spark and of its Python workers is appended to
+    that file; ``/dev/stderr`` keeps it on stderr. Spark's web UI is off unless `extra_conf` sets
+    ``spark.ui.enabled``. If `master` is not local, executors get this package and `modules` from here
     (`penstock.spark.launching.shipping`); with `ship=False` they must have it installed. `own_process_group`:
     Ctrl-C in the terminal reaches this process alone. `share_classes`: start faster with
     `penstock.spark.launching.class_data`. `niceness`: above 0, Spark's processes on this machine yield to
@@ -91,7 +94,8 @@ def build_session(
     A session that is already active is returned with those settings that can still change. The settings of
     its JVM stay as they are, which also holds for a process that spark-submit has started.
 
-    Raises `JavaNotFound` if no Java fits, `CannotShip`, and ImportError for other versions of Spark than 4.3.
+    Raises `JavaNotFound` if no Java fits, `CannotShip`, `MissingExtra` without pyspark, and ImportError for
+    other versions of Spark than 4.3.
     """
     require_spark()
     import pyspark
@@ -101,21 +105,17 @@ def build_session(
     python = worker_python(Path(pyspark.__file__).parent) if is_local else sys.executable
     os.environ.setdefault("PYSPARK_PYTHON", python)
     settings = settings_for(master, profile, extra_conf or {})
-    log4j = Path(__file__).with_name("log4j2.properties").as_uri()
-    settings[DRIVER_JAVA] = _joined(
-        " ",
-        settings.get(DRIVER_JAVA),
-        f"-Dlog4j2.configurationFile={log4j} -Dpenstock.log.level={log_level}",
-    )
     builder = SparkSession.builder.appName(app_name).master(master)
-    if SparkSession.getActiveSession() is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
+    if has_jvm():
         return _with(builder, settings).getOrCreate()
     java = find_java()
+    log_options = log4j_options(log_level, new_log(app_name) if log_file is None else None)
+    settings[DRIVER_JAVA] = _joined(" ", settings.get(DRIVER_JAVA), log_options)
     launch = {"JAVA_HOME": str(launch_home(java))}
     if share_classes:
         options = class_data_options(java, Path(pyspark.__file__).parent)
         settings[DRIVER_JAVA] = _joined(" ", options, settings[DRIVER_JAVA])
-    if log_file is not None:
+    if log_file is not None and log_file != STDERR:
         launch["PENSTOCK_SPARK_LOG"] = str(log_file.absolute())
     if own_process_group:
         launch["PENSTOCK_SPARK_OWN_GROUP"] = "1"
@@ -128,6 +128,21 @@ def build_session(
         launch["PYTHONPATH"] = _joined(os.pathsep, str(library.directory), os.environ.get("PYTHONPATH"))
     with _environment(launch):
         return _with(builder, settings).getOrCreate()
+
+
+def has_jvm() -> bool:
+    """Whether a session is active, or spark-submit has started this process: the JVM's settings are given."""
+    from pyspark.sql import SparkSession
+
+    return SparkSession.getActiveSession() is not None or "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def log_for_command(name: str, given: Path | None) -> Path | None:
+    """Return the file for the output of the Spark that a command starts: ``given`` or a new one.
+
+    Without ``given``, that is None if the command uses a JVM that is already there.
+    """
+    return new_log(name) if given is None and not has_jvm() else given
 
 
 def with_library(settings: Mapping[str, str], archive: Path) -> dict[str, str]:

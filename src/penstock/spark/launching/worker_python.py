@@ -5,6 +5,9 @@ modules that it imports from an archive again in every process, which takes half
 processor time, although the installed package that the archive is part of has the same modules compiled. The
 path also has ``spark-core.jar``, which contains no Python but adds a tenth of a second to every process that
 searches the path.
+
+The worker that prepares a stateful operator prints each of its steps whenever a query starts. Its output is
+discarded; its errors reach Spark over the connection.
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ done
 path="${{path#:}}"
 PYTHONPATH="${{path%:}}"
 export PYTHONPATH
+case " $* " in *" pyspark.sql.streaming.transform_with_state_driver_worker "*) exec >/dev/null ;; esac
 exec {executable} "$@"
 """
 

@@ -11,6 +11,7 @@ from penstock.spark.streams.blocks.rows import PACKED
 from penstock.spark.streams.planning.plan import StreamsPlan, plan_from_text
 from penstock.spark.streams.query.sink import AtLeastOnceStreamsWriter, ExactlyOnceStreamsWriter
 from penstock.spark.streams.query.source import StreamsReader
+from penstock.spark.workers.ending import end_quietly
 from penstock.spark.workers.memory import settle_worker
 
 NAME: Final = "penstock-streams"
@@ -26,6 +27,7 @@ class StreamsDataSource(DataSource):
         return PACKED
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        end_quietly()
         return StreamsReader(self.options[PLAN])
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
