@@ -1,6 +1,6 @@
 """Print a ``JAVA_HOME`` that Spark runs on, for sessions that `penstock.spark.build_session` does not build.
 
-    export JAVA_HOME=$(python -m penstock.spark.java)
+A shell sets it with ``export JAVA_HOME=$(python -m penstock.spark.java)``.
 """
 
 from __future__ import annotations

@@ -66,16 +66,25 @@ def test_without_any_java_the_error_names_what_was_found_and_the_command(
     assert str(old) in str(caught.value)
 
 
-def test_launch_script_drops_the_incubator_module_only(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("version", [21, 24, 25])
+def test_launch_script_drops_only_what_that_java_does_not_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    real = fake_java(tmp_path / "a home with 'quotes'", 'openjdk version "21"')
-    home = launch_home(Java(real, 21, "PATH"))
-    assert launch_home(Java(real, 21, "PATH")) == home
-    arguments = ["-Xmx1g", "--add-modules=jdk.incubator.vector", "two words", "", "--add-modules=java.sql"]
-    printed = subprocess.run([home / "bin" / "java", *arguments], capture_output=True, text=True, check=True)
-    assert printed.stdout.splitlines() == ["-Xmx1g", "two words", "", "--add-modules=java.sql"]
+    real = fake_java(tmp_path / "a home with 'quotes'", f'openjdk version "{version}"')
+    home = launch_home(Java(real, version, "PATH"))
+    assert launch_home(Java(real, version, "PATH")) == home
+    opened = ["--add-opens=java.base/sun.security.action=ALL-UNNAMED"]
+    kept = [
+        "-Xmx1g",
+        "two words",
+        "",
+        "--add-modules=java.sql",
+        "--add-opens=java.base/java.lang=ALL-UNNAMED",
+    ]
+    words = [home / "bin" / "java", "--add-modules=jdk.incubator.vector", *kept, *opened]
+    printed = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    assert printed.splitlines() == (kept if version >= 25 else kept + opened)
 
 
 @pytest.mark.skipif(shutil.which("nice") is None, reason="there is no nice here, which the script calls")

