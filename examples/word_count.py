@@ -3,6 +3,7 @@
 To run it beside a node:
 
     penstock topic create lines
+    penstock topic create word-counts
     penstock streams run examples/word_count.py &
     echo 'to be or not to be' | penstock produce lines
     penstock consume word-counts --from-beginning --key
