@@ -1,7 +1,7 @@
 import contextlib
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from kafka.record import MemoryRecords
 from kafka.record.default_records import DefaultRecordBatchBuilder
@@ -108,6 +108,8 @@ def test_bytes_are_those_of_kafka_python(rows: list[Record]) -> None:
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP, Codec.LZ4])
 @given(rows=record_lists)
 def test_kafka_python_reads_ours(codec: Codec, rows: list[Record]) -> None:
+    # Unlike Java, kafka-python does not let a delta of timestamps overflow.
+    assume(all(abs(row.timestamp - rows[0].timestamp) < 2**63 for row in rows))
     (theirs,) = MemoryRecords(encode_batch(rows, 5, codec))
     assert theirs.validate_crc()
     read = [Record(r.offset, r.timestamp, r.key, r.value, tuple(r.headers)) for r in theirs]

@@ -218,7 +218,10 @@ class Views:
         if query.partitions is None and query.store.topic not in self._counts:
             return None
         read = query.read
-        replicas = (self._kept(query.store, number) for number in self.partitions_of(query))
+        numbers = self.partitions_of(query)
+        if any(self._is_gone(query.store, number) for number in numbers):
+            return None
+        replicas = (self._kept(query.store, number) for number in numbers)
         if read.key is None:
             needed = list(replicas)
             return _scanned(read, needed) if all(_has(kept, at_least) for kept in needed) else None
@@ -231,6 +234,11 @@ class Views:
             if found.rows:
                 break
         return Answer(found, Position(looked_at))
+
+    def _is_gone(self, store: ViewedStore, number: int) -> bool:
+        """Whether the topic was created again without this partition since its partitions were counted."""
+        tp = TopicPartition(store.topic, number)
+        return tp not in self._replicas and number >= self._counts.get(store.topic, 0)
 
     def _kept(self, store: ViewedStore, number: int) -> Replica:
         kept = self._replicas.get(TopicPartition(store.topic, number))

@@ -30,12 +30,16 @@ class _Seen:
         self.empty_answers = 0
         self.begun: list[int] = []
         self.dropped_ones: list[int] = []
+        self.count = 0
+        self.counts_at_drops: list[int] = []
         self._changed = threading.Condition()
 
-    def counted(self, partitions: Mapping[str, int]) -> None: ...
+    def counted(self, partitions: Mapping[str, int]) -> None:
+        self.count = sum(partitions.values())
 
     def dropped(self, tp: TopicPartition) -> None:
         self.dropped_ones.append(tp.partition)
+        self.counts_at_drops.append(self.count)
         self._moved({})
 
     def failed(self, error: BaseException) -> None: ...
@@ -172,6 +176,7 @@ def test_a_topic_that_is_created_again_is_read_from_its_beginning(
         seen.wait(lambda: all(seen.ends.get(n) == 3 for n in range(partitions)))
         seen.wait(lambda: partitions == 3 or seen.dropped_ones == [1])
         assert seen.dropped_ones == ([1] if partitions == 1 else [])
+        assert seen.counts_at_drops == ([1] if partitions == 1 else []), "the count falls first"
 
 
 def test_one_that_was_never_started_ends(penstock_cluster: Cluster, topic: str) -> None:

@@ -72,7 +72,10 @@ class Taker(Protocol):
     """The receiver of followed batches. Its methods are called in the follower's thread."""
 
     def counted(self, partitions: Mapping[str, int]) -> None:
-        """Receive the number of partitions of each topic that exists."""
+        """Receive the number of partitions of each topic that exists.
+
+        It falls before `dropped` is called for the partitions that are gone, and grows after `begin`.
+        """
 
     def dropped(self, tp: TopicPartition) -> None:
         """Note that a partition is no longer followed."""
@@ -134,6 +137,7 @@ class Follower:
         self._is_chosen = False
         self._look_at = 0.0
         self._cursors: dict[TopicPartition, _Cursor] = {}
+        self._counts: Mapping[str, int] = {}
         self._restarted: set[TopicPartition] = set()
         """Partitions that the taker restarted, and that are not followed again yet."""
         self._connections: dict[int, Connection] = {}
@@ -237,7 +241,12 @@ class Follower:
         }
         # A topic that was deleted and exists again may have fewer partitions.
         returned = {tp for tp in self._restarted if tp.topic in counts}
-        for tp in (self._cursors.keys() | returned) - wanted:
+        dropped = (self._cursors.keys() | returned) - wanted
+        if dropped:
+            self._count(
+                {name: min(counts[name], known) for name, known in self._counts.items() if name in counts}
+            )
+        for tp in dropped:
             self._cursors.pop(tp, None)
             self._taker.dropped(tp)
         self._restarted -= returned
@@ -253,8 +262,12 @@ class Follower:
         for tp in new:
             self._cursors[tp] = _Cursor(listed[tp].offset, found[tp.topic].topic_id)
             self._taker.begin(tp, listed[tp].offset)
-        self._taker.counted(counts)
+        self._count(counts)
         self._look_at = now + (_LOOK_S if len(counts) == len(self._topics) else _LOOK_FOR_MISSING_S)
+
+    def _count(self, counts: Mapping[str, int]) -> None:
+        self._counts = counts
+        self._taker.counted(counts)
 
     def _ask(self) -> None:
         idle = [tp for tp, cursor in self._cursors.items() if cursor.node_id is None]
