@@ -1,7 +1,9 @@
 """Shared fixtures, and the distribution of tests over workers."""
 
 import gc
+import logging
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -76,6 +78,17 @@ LONGEST_FIRST = (
     "views/test_view_cluster.py",
 )
 """The longest tests start first; otherwise one worker would still run them after the others have finished."""
+
+
+@pytest.fixture
+def restored_logging() -> Iterator[None]:
+    """Undo what a command that runs in this process does to logging: later tests read the log."""
+    loggers = [logging.getLogger(name) for name in (None, "penstock")]
+    before = [(logger.level, logger.handlers[:]) for logger in loggers]
+    yield
+    for logger, (level, handlers) in zip(loggers, before, strict=True):
+        logger.setLevel(level)
+        logger.handlers[:] = handlers
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,7 @@ from side_by_side.figures import (
     records_per_s,
 )
 from side_by_side.results import Results
-from side_by_side.rows import AT_REST, START, all_rows
+from side_by_side.rows import AT_REST, GROUPS, START, all_rows
 from side_by_side.workloads import Workload
 
 LABELS = {OURS: "Penstock", THEIRS: "Apache Kafka"}
@@ -71,9 +71,11 @@ def render(results: Results) -> str:
         runs = RowRuns(row.name, results.runs, fixed_rate=fixed_rate)
         if runs.of(OURS) or runs.of(THEIRS) or runs.error(OURS) or runs.error(THEIRS):
             sections.setdefault(row.section, []).append(runs)
-    at_rest = sections.pop(AT_REST, [])
+    at_rest, groups = sections.pop(AT_REST, []), sections.pop(GROUPS, [])
     parts.append(_summary([runs for section in sections.values() for runs in section], results))
     parts += [_section(title, rows) for title, rows in sections.items()]
+    if groups:
+        parts.append(_groups(groups))
     parts.append(_start_and_rest(RowRuns(START, results.runs), at_rest))
     return "\n".join(parts)
 
@@ -182,6 +184,24 @@ def _ratios(runs: RowRuns) -> list[str]:
     elif throughput and not runs.busy(OURS):
         throughput = f"≥ {throughput}"
     return [throughput, cell(_cheaper(runs), times), cell(_sooner(runs), times)]
+
+
+def _groups(rows: list[RowRuns]) -> str:
+    lines = [
+        f"## {GROUPS}",
+        "",
+        "librdkafka consumers of a topic with 100 partitions. The time ends with the last assignment.",
+        "",
+        "| | Penstock | Apache Kafka | × sooner |",
+        "| --- | ---: | ---: | ---: |",
+    ]
+    for runs in rows:
+        ours, theirs = (
+            cell(runs.spread(broker, lambda m: m.seconds), "{:.2f} s".format) for broker in (OURS, THEIRS)
+        )
+        sooner = cell(runs.ahead(lambda m: m.seconds, less_is_better=True), times)
+        lines.append(f"| {runs.name} | {ours} | {theirs} | {sooner} |")
+    return "\n".join([*lines, ""])
 
 
 def _start_and_rest(start: RowRuns, rest: list[RowRuns]) -> str:

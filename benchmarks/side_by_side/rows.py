@@ -13,12 +13,14 @@ from side_by_side.client_workloads import (
     LibrdkafkaProduce,
 )
 from side_by_side.data import Data
+from side_by_side.group_workloads import LostMember, StableGroup
 from side_by_side.node_workloads import IdleConnections, IdlePartitions
 from side_by_side.session import Measurement, Session
 from side_by_side.workloads import Compaction, Consume, ConsumeCold, Produce, Transactions
 
 START = "start to first acknowledgement"
 AT_REST = "At rest"
+GROUPS = "Groups"
 SIZES = {"100 B": 100, "1 KiB": 1024, "10 KiB": 10240}
 KIB = Data(1024)
 COMPRESSED = {codec.name.lower(): Data(1024, codec) for codec in Codec if codec != Codec.NONE}
@@ -52,6 +54,7 @@ def all_rows() -> list[Row]:
         *_transactions(),
         *_latency(),
         *_ordinary_clients(),
+        *_groups(),
         *_idle(),
     ]
 
@@ -119,6 +122,13 @@ def _ordinary_clients() -> Iterator[Row]:
         yield Row("Ordinary clients", f"kafka-consumer-perf-test {label}", JavaConsume(size, count))
     transactional = JavaProduce(1024, 400_000, transaction_ms=100)
     yield Row("Ordinary clients", "kafka-producer-perf-test 1 KiB, a transaction every 100 ms", transactional)
+
+
+def _groups() -> Iterator[Row]:
+    for members in (1, 4, 50):
+        name = f"{members} member{'s' if members > 1 else ''} that start{'' if members > 1 else 's'} at once"
+        yield Row(GROUPS, name, StableGroup(members))
+    yield Row(GROUPS, "one of 4 members is killed (session.timeout.ms=6000)", LostMember())
 
 
 def _idle() -> Iterator[Row]:

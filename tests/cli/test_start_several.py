@@ -82,7 +82,9 @@ def test_a_registry_stands_beside_the_nodes(tmp_path: Path) -> None:
     words = ["--listen", "127.0.0.1:0", "--brokers", "3", "--registry", "--registry-listen", "127.0.0.1:0"]
     with started(tmp_path, *words) as (process, addresses):
         assert process.stdout is not None
-        url = process.stdout.readline().decode().removeprefix("schema registry ready at ").strip()
+        line = process.stdout.readline().decode()
+        url = line.removeprefix("schema registry ready at ").strip()
+        assert url != line.strip(), line + (process.stderr.read().decode() if process.stderr else "")
         schema = {"schema": '"long"'}
         assert ask(url, "POST", "/subjects/a-value/versions", schema).body["id"] == 1
         with Wire(addresses[1]) as wire:

@@ -322,13 +322,15 @@ async def _run(config: "BrokerConfig", registry_at: tuple[str, int] | None) -> i
 
     level, form = config.get_str("penstock.log.level"), config.get_str("penstock.log.format")
     log_format.configure(level.upper(), form)
-    log.info("starting node_id=%d version=%s kernels=%s", config.get_int("node.id"), VERSION, IMPLEMENTATION)
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in stop_signals():
         loop.add_signal_handler(number, stopping.set)
     try:
         broker = Broker(config)
+        log.info(
+            "starting node_id=%d version=%s kernels=%s", config.get_int("node.id"), VERSION, IMPLEMENTATION
+        )
         url = config["confluent.schema.registry.url"]
         if url:
             broker.schemas = _schema_ids(str(url))

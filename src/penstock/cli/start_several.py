@@ -64,7 +64,8 @@ def run_several(
     ports = ReservedPorts(host)
     registry = None
     if registry_at is not None:
-        registry_port = registry_at[1] or ReservedPorts(registry_at[0]).take()
+        registry_ports = ReservedPorts(registry_at[0])
+        registry_port = registry_at[1] or registry_ports.take()
         registry = RegistryProcess(registry_at[0], registry_port, data_dir / "registry.log")
         settings = {_REGISTRY_URL: registry.url, **settings}
     plans = _plan(count, data_dir, port, ports)
@@ -85,6 +86,7 @@ def run_several(
         print("ready on " + ",".join(servers), flush=True)
         if registry is not None and not running.is_ending:
             await_brokers(servers, READY_TIMEOUT_S)
+            registry_ports.close()
             running.processes[registry.launch(servers)] = registry
             registry.await_ready(READY_TIMEOUT_S)
             print(f"schema registry ready at {registry.url}", flush=True)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
 from penstock.cli import registry, schema
@@ -75,6 +76,7 @@ def _shell(script: str, url: str, directory: Path) -> str:
     return done.stdout
 
 
+@pytest.mark.usefixtures("restored_logging")
 def test_what_is_wrong_with_a_command_is_told_in_a_line(tmp_path: Path) -> None:
     file = tmp_path / "order.avsc"
     file.write_text('"long"')

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from sql_service import Service, served
 from typer.testing import CliRunner
 
@@ -64,6 +65,7 @@ def _shell(script: str, url: str, directory: Path) -> str:
     return done.stdout
 
 
+@pytest.mark.usefixtures("restored_logging")
 def test_what_is_wrong_with_a_command_is_told_in_a_line() -> None:
     for words, code, told in [
         (["--server", "8088", "-e", "SHOW TOPICS;"], 2, "--server: found 8088, expected http://HOST:PORT"),
