@@ -16,7 +16,7 @@ from penstock.client.connections.metadata import TopicPartition
 from penstock.client.errors import ClientError, ServerUnreachable
 from penstock.client.groups.consumer_group import EXACTLY_ONCE, CommittedOffset, GroupInUse
 from penstock.spark.source.checkpointed import Checkpointed
-from penstock.spark.source.group import GroupFollower, offsets_to_commit
+from penstock.spark.source.group import GroupFollower, committed_elsewhere, offsets_to_commit
 from waiting import wait_until
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
@@ -103,6 +103,38 @@ def test_what_stands_right_is_renewed_as_it_was_found():
     found = {A0: CommittedOffset(5, 2, EXACTLY_ONCE), A1: CommittedOffset(7, 1, "note")}
     assert offsets_to_commit({A0: 5, A1: 7}, found, renew=False) == {}
     assert offsets_to_commit({A0: 5, A1: 7}, found, renew=True) == found
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        ({}, set()),
+        ({A0: CommittedOffset(5), A1: CommittedOffset(7)}, set()),
+        ({A0: CommittedOffset(6)}, {A0}),
+        ({A0: CommittedOffset(9, metadata=EXACTLY_ONCE)}, set()),
+        ({A0: CommittedOffset(4, metadata=EXACTLY_ONCE)}, {A0}),
+        ({TopicPartition("new", 0): CommittedOffset(1)}, set()),
+    ],
+)
+def test_commits_of_others_are_recognized(found, expected):
+    left = {A0: CommittedOffset(5), A1: CommittedOffset(7)}
+    assert committed_elsewhere(left, found).keys() == expected
+
+
+def test_two_queries_with_one_group_are_noticed(follow, make_topic, caplog):
+    topic = make_topic()
+    first, second = follow(), follow()
+    for follower in (first, second):
+        follower.open()
+    bring(first, at(topic, 5))
+    bring(second, at(topic, 2))
+    assert "another writer" not in caplog.text, "the second query may continue for the first"
+    bring(first, at(topic, 6))
+    bring(second, at(topic, 3))
+    assert f"partition={topic}-0 found=2 expected=5 advice='give each query" in caplog.text
+    assert caplog.text.count("another writer") == 2, "both report it, once"
+    bring(first, at(topic, 7))
+    assert caplog.text.count("another writer") == 2
 
 
 def test_a_group_is_brought_to_where_each_batch_ended(follow, committed, make_topic):

@@ -30,6 +30,8 @@ MEMBER_CHECK_S: Final = 5.0
 
 A commit from here would reveal them too, but not if a sink commits the offsets.
 """
+WARN_AGAIN_S: Final = 60.0
+"""The shortest time between two warnings that another query or tool commits to the group."""
 _CLOSE_S: Final = 1.0
 
 
@@ -55,6 +57,22 @@ def offsets_to_commit(
     return wanted
 
 
+def committed_elsewhere(
+    left: Mapping[TopicPartition, CommittedOffset], found: Mapping[TopicPartition, CommittedOffset]
+) -> dict[TopicPartition, CommittedOffset]:
+    """Return the offsets that someone else has committed since this query left the group at ``left``. Pure.
+
+    A sink of the same query commits only offsets ahead.
+    """
+    return {
+        tp: offset
+        for tp, offset in found.items()
+        if tp in left
+        and (offset.offset < left[tp].offset or offset.metadata != EXACTLY_ONCE)
+        and offset.offset != left[tp].offset
+    }
+
+
 class GroupFollower:
     """Commits offsets to one group, in a thread of its own. Only one other thread may call its methods."""
 
@@ -71,6 +89,9 @@ class GroupFollower:
         self._patience_s = config.api_timeout_ms / 1000
         self._clock = clock
         self._members_checked_s = 0.0
+        self._left: dict[TopicPartition, CommittedOffset] = {}
+        """The group's offsets after the last commit from here. Only the thread uses it."""
+        self._warned_s = -WARN_AGAIN_S
         self._changed = threading.Condition()
         # Guarded by _changed.
         self._wanted: Checkpointed | None = None  # the next offsets to commit to the group
@@ -178,7 +199,23 @@ class GroupFollower:
             self._members_checked_s = now
         offsets = self._of_topics_still_there(wanted)
         found = self._group.committed(offsets)
-        self._group.commit(offsets_to_commit(offsets, found, renew=renew))
+        self._report(committed_elsewhere(self._left, found))
+        changes = offsets_to_commit(offsets, found, renew=renew)
+        self._group.commit(changes)
+        self._left = {**found, **changes}
+
+    def _report(self, elsewhere: Mapping[TopicPartition, CommittedOffset]) -> None:
+        if elsewhere and self._clock() - self._warned_s >= WARN_AGAIN_S:
+            self._warned_s = self._clock()
+            tp, found = min(elsewhere.items())
+            log.warning(
+                "group has another writer group=%s partition=%s found=%d expected=%d advice=%r",
+                self._group.group_id,
+                tp,
+                found.offset,
+                self._left[tp].offset,
+                "give each query a group.id of its own",
+            )
 
     def _of_topics_still_there(self, wanted: Checkpointed) -> Offsets:
         """The offsets of topics that still exist; a topic created again only has the same name."""
