@@ -93,7 +93,8 @@ class Comparison:
             self.results.add(Run(row.name, name, round_, self.scale, error=str(error)[:500]))
             return
         self.results.add(Run(row.name, name, round_, self.scale, measurement))
-        rate = f"{measurement.records / measurement.seconds:,.0f} records/s" if measurement.records else ""
+        records_per_s = (measurement.records or 0) / measurement.seconds
+        rate = f"{records_per_s:,.0f} records/s" if records_per_s else f"{measurement.seconds:.2f} s"
         p99 = f", p99 {measurement.p99_ms:.2f} ms" if measurement.p99_ms is not None else ""
         busy = f", core {measurement.core_busy:.0%} busy" if measurement.core_busy is not None else ""
         self.say(f"round {round_}, {name}, {row.name}: {rate}{p99}{busy}")

@@ -34,10 +34,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 from pyspark.sql.types import StructType
 
-import penstock.spark
 from penstock.spark.datasource import PenstockDataSource
 from penstock.spark.launching.class_data import class_data_options
 from penstock.spark.launching.java import find_java
+from penstock.spark.launching.logs import log4j_options
 from penstock.spark.launching.session import LOCAL_SETTINGS, build_session
 from penstock.spark.sink.exactly_once import ExactlyOnceStreamWriter
 from penstock.spark.sink.marker import Marker
@@ -207,8 +207,7 @@ def executor_of(pid: int) -> int:
 
 def executor_options() -> str:
     """Options for a fast start of executors: no logging, and the drivers' class data archive if it exists."""
-    log4j = Path(penstock.spark.__file__).with_name("log4j2.properties").as_uri()
-    options = ["-XX:+UseSerialGC", f"-Dlog4j2.configurationFile={log4j}", "-Dpenstock.log.level=off"]
+    options = ["-XX:+UseSerialGC", log4j_options("off", None)]
     shared = class_data_options(find_java(), Path(pyspark.__file__).parent)
     return " ".join([*options, shared] if "-Xshare:auto" in shared else options)
 
