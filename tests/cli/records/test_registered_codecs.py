@@ -111,3 +111,11 @@ def test_a_pattern_that_python_cannot_compile_is_named() -> None:
     write = validated_json.writer(json_schema({"pattern": r"\p{Lu}+"}))
     with pytest.raises(InvalidValue, match="found a pattern in the schema that Python cannot compile"):
         write(b'"A"')
+
+
+@pytest.mark.parametrize("schema", [{"$schema": 7, "type": "integer"}, {"type": "integer"}])
+def test_a_schema_that_names_no_draft_is_read_as_draft_7(schema: dict[str, Any]) -> None:
+    write = validated_json.writer(json_schema(schema))
+    assert write(b"5") == b"5"
+    with pytest.raises(InvalidValue, match="is not of type 'integer'"):
+        write(b'"5"')

@@ -24,9 +24,9 @@ def writer(schema: JsonSchema) -> Callable[[bytes], bytes]:
         (name, Resource.from_contents(json.loads(text), default_specification=DRAFT7))
         for name, text in schema.resolved.items()
     ]
-    validator = validator_for(content, default=Draft7Validator)(
-        content, registry=REGISTRY.with_resources(resources)
-    )
+    names_draft = isinstance(content, dict) and isinstance(content.get("$schema"), str)
+    draft = validator_for(content, default=Draft7Validator) if names_draft else Draft7Validator
+    validator = draft(content, registry=REGISTRY.with_resources(resources))
 
     def write(text: bytes) -> bytes:
         compact = compact_json(text)
