@@ -136,7 +136,7 @@ def test_a_port_for_metrics_that_is_in_use_is_named(tmp_path: Path) -> None:
 
 
 def log_of(data_dir: Path, *arguments: str) -> list[str]:
-    """What a node logs until it is stopped."""
+    """Start a node, stop it, and return what it has logged."""
     process = start(data_dir, "--listen", "127.0.0.1:0", *arguments)
     try:
         assert process.stdout is not None

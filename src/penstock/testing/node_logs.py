@@ -19,7 +19,7 @@ class ClusterLogs:
         self.is_closed = False
         """Whether the cluster has ended and will not be started again."""
         self.is_kept = False
-        """Whether a test failed to which these logs belong."""
+        """Whether the test that these logs belong to has failed."""
         self._sizes: dict[Path, int] = {}
 
     def begin_test(self) -> None:

@@ -1,11 +1,23 @@
 """The packages that formats with a registry need."""
 
 import importlib.util
+import subprocess
+import sys
 
 import pytest
 import typer
 
 from penstock.cli.records.formats import Format, Side
+
+OF_OTHER_EXTRAS = ("h2", "numpy", "pandas", "prompt_toolkit", "pyarrow", "pyspark", "regex")
+CODECS = ("avro_json", "protobuf_json", "registered", "validated_json")
+
+
+def test_the_extra_registry_suffices() -> None:
+    modules = ", ".join(f"penstock.cli.records.{name}" for name in CODECS)
+    script = f"import sys; sys.modules.update(dict.fromkeys({OF_OTHER_EXTRAS}))\nimport {modules}"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_missing_package_is_named_with_the_way_to_install_it(

@@ -32,7 +32,7 @@ Run = Callable[..., "Done"]
 
 
 class Done(NamedTuple):
-    """What a command printed."""
+    """The output of a command."""
 
     stdout: bytes
     stderr: bytes

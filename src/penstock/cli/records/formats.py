@@ -45,6 +45,7 @@ _REQUIRED: Final = (
     "referencing",
     "jsonschema_specifications",
     "jsonschema",
+    "sqlglot",
 )
 _NAMES: Final = ", ".join(Format)
 

@@ -131,7 +131,7 @@ def build_session(
 
 
 def has_jvm() -> bool:
-    """Whether a session is active, or spark-submit has started this process: the JVM's settings are given."""
+    """Whether a JVM runs already, whose settings are fixed: that of a session or of spark-submit."""
     from pyspark.sql import SparkSession
 
     return SparkSession.getActiveSession() is not None or "PYSPARK_GATEWAY_PORT" in os.environ
