@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 from to_the_end import TO_THE_END
 from waiting import wait_until
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(300)]
 
 RECORDS = 1000
 START_TIMEOUT_S = 90

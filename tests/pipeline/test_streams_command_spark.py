@@ -187,6 +187,7 @@ def test_of_two_drivers_with_a_checkpoint_each_the_later_one_goes_on(
     assert "Traceback" not in said
 
 
+@pytest.mark.long
 def test_the_log_is_named_and_keeps_what_spark_prints(node: Node, file: Path) -> None:
     """A failure is the last line, and the only one about it."""
     node.write(lines(1, b"broken"))

@@ -122,6 +122,7 @@ def test_any_node_answers_for_all_and_the_killed_ones_partitions_are_taken_over(
     wait_until(lambda: all(values(node) == dict.fromkeys(KEYS, 2) for node in nodes.running))
 
 
+@pytest.mark.long
 def test_with_a_standby_nobody_notices(runner: Runner, start_nodes: Callable[[int], Nodes]) -> None:
     nodes = start_nodes(1)
     nodes.settle(copies=2)

@@ -146,6 +146,7 @@ def collected(spark: Any, frame: Any, checkpoint: Path) -> list[Any]:
 
 
 @pytest.mark.spark
+@pytest.mark.long
 def test_stages_are_dataframes(node: Node, spark: Any, tmp_path: Path) -> None:
     node.create(2, "orders", "clicks")
     node.write(order_rows())
