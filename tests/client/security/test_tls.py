@@ -1,5 +1,6 @@
 """TLS connections: trusted and refused certificates, and no lost or delayed data."""
 
+import asyncio
 import contextlib
 import socket
 import ssl
@@ -32,42 +33,50 @@ def authority(tmp_path_factory):
 
 
 class Front:
-    """A TLS server in front of a node; it passes all data on unchanged."""
+    """A TLS server in front of a node; it passes all data on unchanged.
+
+    One event loop serves all connections, because OpenSSL does not allow that one thread reads a connection
+    while another writes to it.
+    """
 
     def __init__(self, node, identity, client_authority=None):
         self._node = node
-        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self._context.load_cert_chain(identity.store)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(identity.store)
         if client_authority is not None:
-            self._context.verify_mode = ssl.CERT_REQUIRED
-            self._context.load_verify_locations(client_authority)
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.address = ServerAddress(*self._listener.getsockname())
-        threading.Thread(target=self._serve, daemon=True).start()
+            context.verify_mode = ssl.CERT_REQUIRED
+            context.load_verify_locations(client_authority)
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        server = self._run(asyncio.start_server(self._hand_on, "127.0.0.1", 0, ssl=context))
+        self.address = ServerAddress(*server.sockets[0].getsockname())
 
     def close(self):
-        self._listener.close()
+        self._run(self._cancel_all())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
 
-    def _serve(self):
-        with contextlib.suppress(OSError):
-            while True:
-                sock, _ = self._listener.accept()
-                threading.Thread(target=self._hand_on, args=(sock,), daemon=True).start()
+    def _run(self, work):
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(30)
 
-    def _hand_on(self, sock):
-        with (
-            contextlib.suppress(OSError),
-            self._context.wrap_socket(sock, server_side=True) as near,
-            socket.create_connection(self._node) as far,
-        ):
-            threading.Thread(target=self._copy, args=(far, near), daemon=True).start()
-            self._copy(near, far)
+    async def _cancel_all(self):
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _hand_on(self, from_client, to_client):
+        from_node, to_node = await asyncio.open_connection(*self._node)
+        await asyncio.gather(self._copy(from_client, to_node), self._copy(from_node, to_client))
 
     @staticmethod
-    def _copy(source, target):
-        with contextlib.suppress(OSError):
-            while data := source.recv(65536):
-                target.sendall(data)
+    async def _copy(source, target):
+        with contextlib.suppress(OSError), contextlib.closing(target):
+            while data := await source.read(65536):
+                target.write(data)
+                await target.drain()
 
 
 @pytest.fixture
