@@ -6,12 +6,13 @@ The table is therefore text: the overall help comes from here, the help of a com
 
 import importlib
 import sys
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 from typer.completion import completion_init
 
 from penstock.cli.completion import PROGRAM, words_to_complete
+from penstock.extras import MissingExtra
 
 # Name: (module, its function or group of commands, summary).
 COMMANDS = {
@@ -94,13 +95,26 @@ def _whole(
     """Options of the whole command line: only --version."""
 
 
+def _end(error: MissingExtra) -> NoReturn:
+    """End a command whose imports have found that packages of an extra are missing."""
+    # Every command would wait for the import of these.
+    from penstock.cli.connection import EXIT_REFUSED
+    from penstock.cli.output import print_error
+
+    print_error(str(error))
+    sys.exit(EXIT_REFUSED)
+
+
 def main() -> None:
     """Entry point of the `penstock` script."""
     words = words_to_complete()
     if words is not None:
         completion_init()
     called = next((word for word in words or sys.argv[1:] if not word.startswith("-")), None)
-    build_app(called)(prog_name=PROGRAM)
+    try:
+        build_app(called)(prog_name=PROGRAM)
+    except MissingExtra as error:
+        _end(error)
 
 
 if __name__ == "__main__":
