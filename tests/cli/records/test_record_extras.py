@@ -9,7 +9,7 @@ import typer
 
 from penstock.cli.records.formats import Format, Side
 
-OF_OTHER_EXTRAS = ("h2", "numpy", "pandas", "prompt_toolkit", "pyarrow", "pyspark", "regex")
+OF_OTHER_EXTRAS = ("h2", "numpy", "pandas", "prompt_toolkit", "pyarrow", "pyspark", "regex", "sqlglot")
 CODECS = ("avro_json", "protobuf_json", "registered", "validated_json")
 
 

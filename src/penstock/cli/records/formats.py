@@ -45,7 +45,6 @@ _REQUIRED: Final = (
     "referencing",
     "jsonschema_specifications",
     "jsonschema",
-    "sqlglot",
 )
 _NAMES: Final = ", ".join(Format)
 

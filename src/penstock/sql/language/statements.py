@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-
-from sqlglot import exp
+from typing import TYPE_CHECKING
 
 from penstock.sql.language.types import SqlType
+
+if TYPE_CHECKING:  # formats import the kinds of sources and windows, and need no trees
+    from sqlglot import exp
 
 
 class SourceKind(Enum):
