@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from penstock.arrow.batches import UndecodableRecord
     from penstock.arrow.loss import DataLoss
     from penstock.arrow.topic_scan import TopicScan, read
-    from penstock.client.errors import ClientError, ServerUnreachable, UnknownPartition
+    from penstock.client.errors import ClientError, NothingListens, ServerUnreachable, UnknownPartition
     from penstock.client.settings import ConfigError
     from penstock.protocol.batch import CorruptBatch, MalformedRecords
 
@@ -31,6 +31,7 @@ __all__ = [
     "DataLoss",
     "MalformedRecords",
     "MissingExtra",
+    "NothingListens",
     "PenstockError",
     "ServerUnreachable",
     "TopicScan",
@@ -45,6 +46,7 @@ _MODULES: Final = {
     "CorruptBatch": "penstock.protocol.batch",
     "DataLoss": "penstock.arrow.loss",
     "MalformedRecords": "penstock.protocol.batch",
+    "NothingListens": "penstock.client.errors",
     "ServerUnreachable": "penstock.client.errors",
     "TopicScan": "penstock.arrow.topic_scan",
     "UndecodableRecord": "penstock.arrow.batches",

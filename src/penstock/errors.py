@@ -23,6 +23,7 @@
           TransactionLost                   penstock.client
           UnknownPartition                  penstock.client
         ServerUnreachable                   penstock.client
+          NothingListens                    penstock.client
           RequestTimedOut                   penstock.client
         TopicReplaced                       penstock.spark
         UnsupportedByServer                 penstock.client
@@ -106,6 +107,7 @@ PACKAGES: Final = {
     "NeedsRunningApp": "penstock.streams",
     "NoHolder": "penstock.views",
     "NotPresent": "penstock.views",
+    "NothingListens": "penstock.client",
     "OffsetOutOfRange": "penstock.client",
     "PenstockError": "penstock",
     "PositionNotReached": "penstock.views",

@@ -14,6 +14,7 @@ from confluent_kafka import Producer, TopicPartition
 
 import penstock
 from penstock.arrow import scan as scanning
+from penstock.arrow import topic_scan
 from penstock.arrow.batches import UndecodableRecord
 from penstock.arrow.loss import DataLoss
 from penstock.client.errors import ServerUnreachable, UnknownPartition
@@ -174,6 +175,14 @@ def test_what_does_not_exist_is_named(servers, two_partitions):
         penstock.read([], servers)
     with pytest.raises(ServerUnreachable, match=r"nothing listens at 127\.0\.0\.1:1"):
         penstock.read("t", "127.0.0.1:1", properties={"default.api.timeout.ms": "200"})
+
+
+def test_an_address_where_nothing_listens_is_reported_soon(monkeypatch):
+    assert topic_scan._LISTENER_PATIENCE_MS <= 3_000
+    monkeypatch.setattr(topic_scan, "_LISTENER_PATIENCE_MS", 100)
+    with pytest.raises(penstock.NothingListens, match=r"nothing listens at 127\.0\.0\.1:1") as raised:
+        penstock.read("t", "127.0.0.1:1")
+    assert raised.value.__notes__[-1].endswith("within 100 ms")
 
 
 def test_undecodable_values(servers, make_topic, produce):

@@ -35,8 +35,13 @@ log = logging.getLogger(__name__)
 _MAX_DECODING_THREADS: Final = 4
 # A read writes nothing, so it can't write dead letters either.
 _DECODE_ERRORS: Final = tuple(choice for choice in DECODE_ERRORS if choice != "dead-letter")
-# A user should not have to wait a minute to notice a wrong address.
+_LISTENER_PATIENCE_MS: Final = 3_000
+"""The time for which `read` retries where nothing listens, since the address may be wrong.
+
+The scan itself retries for ``default.api.timeout.ms``, so that it continues after the restart of a broker.
+"""
 _FIRST_CONTACT_MS: Final = 10_000
+"""Limit on each request of `read`, since a user waits for it."""
 _LOSS_ADVICE: Final = "pass fail_on_data_loss=False"
 
 
@@ -91,7 +96,8 @@ def read(
             faster than the network; ``json`` and ``uuid`` use one thread for each processor, up to four.
         properties: Kafka's client properties, such as ``{"fetch.max.bytes": "16777216"}``.
 
-    Raises ConfigError for arguments, UnknownPartition, ServerUnreachable and other ClientErrors.
+    Raises ConfigError for arguments, UnknownPartition, NothingListens, ServerUnreachable and other
+    ClientErrors.
     """
     if decode_errors not in _DECODE_ERRORS:
         raise ConfigError(f"'decode_errors': expected one of {_DECODE_ERRORS}, found {decode_errors!r}")
@@ -237,10 +243,11 @@ def _configs(
 def _partitions(
     topics: str | Sequence[str] | Mapping[str, Sequence[int]], cluster: Cluster
 ) -> list[TopicPartition]:
-    """Return all partitions to read. Raises ConfigError, or UnknownPartition if one does not exist."""
+    """Return all partitions to read. Raises ConfigError, NothingListens, or UnknownPartition."""
     names = [topics] if isinstance(topics, str) else list(topics)
     if not names or not all(isinstance(name, str) and name for name in names):
         raise ConfigError(f"'topics': expected names of topics, found {topics!r}")
+    cluster.require_listener(_LISTENER_PATIENCE_MS)
     known = cluster.refresh(names).topics
     found: set[TopicPartition] = set()
     for name in names:

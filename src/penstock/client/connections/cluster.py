@@ -128,12 +128,13 @@ class Cluster:
             )
         return Connection.connect(address, self.config)
 
-    def require_listener(self) -> None:
-        """Connect to any server, at a first contact, whose address may be wrong. Raises NothingListens soon.
+    def require_listener(self, patience_ms: int = LISTENER_PATIENCE_MS) -> None:
+        """Connect to any server, at a first contact, whose address may be wrong.
 
-        All other failures are left to later calls, which retry for ``default.api.timeout.ms``.
+        Raises NothingListens once nothing has listened for ``patience_ms``. All other failures are left to
+        later calls, which retry for ``default.api.timeout.ms``.
         """
-        timeout_ms = min(self.policy.timeout_ms, LISTENER_PATIENCE_MS)
+        timeout_ms = min(self.policy.timeout_ms, patience_ms)
         try:
             replace(self.policy, timeout_ms=timeout_ms).run(self._any_connection)
         except NothingListens:
