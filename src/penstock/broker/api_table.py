@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.broker import api as api_package
 from penstock.broker.api_entry import Api, Handled, NodeParts, Versions, answering
 from penstock.broker.network.dispatch import ServedApi
+from penstock.broker.network.refusals import log_refusal
 from penstock.protocol import api_keys
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.codec import Message
@@ -108,6 +109,7 @@ def _answering_errors(handle: ControllerHandler) -> Handler:
         try:
             return await handle(part, request, context)
         except KafkaError as error:
+            log_refusal(ApiKey(request.ID).name, context.api_version, context.client_id, error)
             return answer_error(request, error, context.api_version)
 
     return answering(answer)

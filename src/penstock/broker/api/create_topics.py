@@ -18,6 +18,7 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from penstock.broker.api.topic_results import log_results
 from penstock.broker.api_entry import Api
 from penstock.metadata.controller.topics import create_topics
 from penstock.protocol.encoder import uvarint_bytes
@@ -38,6 +39,8 @@ async def handle_as_controller(
     controller: Controller, request: CreateTopicsRequest, context: RequestContext
 ) -> CreateTopicsResponse | bytes:
     response = await controller.submit_and_follow(partial(create_topics, request=request), request.timeout_ms)
+    if not request.validate_only:
+        log_results("created", response.topics)
     if len(response.topics) <= TOPICS_PER_TURN:
         return response
     return await _encode_in_turns(response, context.api_version)

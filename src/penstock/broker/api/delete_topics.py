@@ -16,6 +16,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
+from penstock.broker.api.topic_results import log_results
 from penstock.broker.api_entry import Api
 from penstock.metadata.controller.topics import delete_topics
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -44,9 +45,11 @@ async def handle_as_controller(
         is_known = context.api_version >= _DISABLED_VERSION
         code = ErrorCode.TOPIC_DELETION_DISABLED if is_known else ErrorCode.INVALID_REQUEST
         raise KafkaError(code, "Topic deletion is disabled.")
-    return await parts.controller.submit_and_follow(
+    response = await parts.controller.submit_and_follow(
         partial(delete_topics, request=request), request.timeout_ms
     )
+    log_results("deleted", response.responses)
+    return response
 
 
 def answer_error(request: DeleteTopicsRequest, error: KafkaError, _version: int) -> DeleteTopicsResponse:

@@ -17,6 +17,7 @@ from penstock.broker.network.answers import Answer, CloseConnection, Handler
 from penstock.broker.network.connection import Connection, HostileFrame, PendingReply, Reply
 from penstock.broker.network.context import RequestContext
 from penstock.broker.network.outbox import Part
+from penstock.broker.network.refusals import log_refusal
 from penstock.broker.network.stats import ApiStats
 from penstock.broker.network.turns import in_turns
 from penstock.protocol import api_keys
@@ -174,7 +175,7 @@ class Dispatcher:
         except CloseConnection:
             raise
         except Exception as error:
-            return self._failed(served, correlation_id, error)
+            return self._failed(served, correlation_id, connection, error)
         stats.queue_ns += started_ns - connection.received_ns
         connection.answered_ns = ended_ns = _now_ns()
         connection.answering = stats
@@ -322,16 +323,19 @@ class Dispatcher:
         try:
             if isinstance(error, CloseConnection):
                 raise error
-            pending.complete(self._failed(served, correlation_id, error))
+            pending.complete(self._failed(served, correlation_id, connection, error))
         except CloseConnection as reason:
             connection.close(str(reason), logging.INFO)
 
-    def _failed(self, served: Served, correlation_id: int, error: BaseException) -> list[Part]:
-        """Log an unexpected exception and answer an error, or close if the message has no field for it."""
+    def _failed(
+        self, served: Served, correlation_id: int, connection: Connection, error: BaseException
+    ) -> list[Part]:
+        """Log an exception and answer an error, or close if the message has no field for it."""
         served.stats.errors += 1
         code, message = ErrorCode.UNKNOWN_SERVER_ERROR, None
         if isinstance(error, KafkaError):
             code, message = error.code, error.message
+            log_refusal(served.api_key.name, served.version, connection.client_id, error)
         else:
             log.error("request failed api=%s version=%d", served.api_key.name, served.version, exc_info=error)
         response = served.response_class()

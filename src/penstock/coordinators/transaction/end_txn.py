@@ -26,6 +26,8 @@ client is fenced. Apache Kafka 4.3 would return its successor's epoch to it, and
 transaction.
 """
 
+import logging
+
 from penstock.coordinators.records import Records
 from penstock.coordinators.transaction.metadata import (
     EPOCH_BUMP_VERSION,
@@ -41,6 +43,8 @@ from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import EndTxnRequest, EndTxnResponse
 
 __all__ = ["fence_and_abort", "handle_end_txn"]
+
+log = logging.getLogger(__name__)
 
 NOBODY: ProducerIdAndEpoch = (NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
 """The producer in responses of the first protocol, in which its id and epoch stay the same."""
@@ -184,7 +188,7 @@ def _prepare_with_bump(
 
 
 def fence_and_abort(
-    shard: Shard, metadata: TransactionMetadata, now_ms: int, new_producer_id: int | None
+    shard: Shard, metadata: TransactionMetadata, now_ms: int, new_producer_id: int | None, reason: str
 ) -> Records | NeedsProducerId:
     """Abort an open transaction that has timed out or whose producer has been replaced.
 
@@ -199,8 +203,19 @@ def fence_and_abort(
             now_ms=now_ms,
             new_producer_id=new_producer_id,
         )
-        return outcome if isinstance(outcome, NeedsProducerId) else outcome[0]
-    prepared = metadata.fence().prepare(
-        commit=False, client_transaction_version=0, next_producer_id=NO_PRODUCER_ID, now_ms=now_ms
+        if isinstance(outcome, NeedsProducerId):
+            return outcome
+        records = outcome[0]
+    else:
+        prepared = metadata.fence().prepare(
+            commit=False, client_transaction_version=0, next_producer_id=NO_PRODUCER_ID, now_ms=now_ms
+        )
+        records = shard.decide(prepared)
+    log.info(
+        "aborting a transaction transactional_id=%s producer_id=%d producer_epoch=%d reason=%s",
+        metadata.transactional_id,
+        metadata.producer_id,
+        metadata.producer_epoch,
+        reason,
     )
-    return shard.decide(prepared)
+    return records

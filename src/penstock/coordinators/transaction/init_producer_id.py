@@ -82,7 +82,7 @@ def _init_producer_id(
     if metadata.state is TransactionState.ONGOING:
         # No producer gets the epoch that fences the open transaction: the client retries once the abort is
         # complete, and then gets an epoch of its own.
-        records = fence_and_abort(shard, metadata, now_ms, new_producer_id)
+        records = fence_and_abort(shard, metadata, now_ms, new_producer_id, "its id was initialized again")
         if isinstance(records, NeedsProducerId):
             return [], records
         return records, _refusal(ErrorCode.CONCURRENT_TRANSACTIONS)

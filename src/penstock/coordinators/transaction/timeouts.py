@@ -2,6 +2,7 @@
 
 from penstock.coordinators.records import Records
 from penstock.coordinators.transaction.end_txn import fence_and_abort
+from penstock.coordinators.transaction.metadata import TransactionMetadata
 from penstock.coordinators.transaction.records import transaction_tombstone
 from penstock.coordinators.transaction.results import NeedsProducerId, TimedOut
 from penstock.coordinators.transaction.shard import Shard, TimerKind
@@ -33,7 +34,7 @@ def on_transaction_timeout(shard: Shard, transactional_id: str, now_ms: int) -> 
     if transactional_id in shard.decided:  # a record, perhaps that of its end, is not committed yet
         shard.timers.schedule((TimerKind.TRANSACTION, transactional_id), now_ms + DECIDED_RETRY_MS)
         return []
-    records = fence_and_abort(shard, metadata, now_ms, None)
+    records = fence_and_abort(shard, metadata, now_ms, None, _reason(metadata))
     if isinstance(records, NeedsProducerId):
         shard.producer_id_requests.append(TimedOut(transactional_id, metadata.start_timestamp_ms))
         retry_later(shard, TimerKind.TRANSACTION, transactional_id, now_ms)
@@ -52,10 +53,14 @@ def abort_timed_out(shard: Shard, timed_out: TimedOut, new_producer_id: int, now
         or metadata.start_timestamp_ms != timed_out.start_timestamp_ms
     ):
         return []
-    records = fence_and_abort(shard, metadata, now_ms, new_producer_id)
+    records = fence_and_abort(shard, metadata, now_ms, new_producer_id, _reason(metadata))
     assert not isinstance(records, NeedsProducerId)
     shard.counters.timed_out += 1
     return records
+
+
+def _reason(metadata: TransactionMetadata) -> str:
+    return f"it timed out after {metadata.timeout_ms} ms"
 
 
 def retry_later(shard: Shard, kind: TimerKind, transactional_id: str, now_ms: int) -> None:
