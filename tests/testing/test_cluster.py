@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import subprocess
 import sys
 import time
@@ -50,6 +51,32 @@ def test_a_data_directory_of_ones_own_is_kept(tmp_path: Path) -> None:
             produce(cluster.bootstrap_servers, b"%d" % number)
             assert len(read(cluster.bootstrap_servers, number + 1)) == number + 1
     assert (tmp_path / "data" / "meta.properties").exists()
+
+
+def test_several_nodes_continue_with_their_data(tmp_path: Path) -> None:
+    for number in range(2):
+        with Cluster(nodes=2, data_dir=tmp_path) as cluster:
+            produce(cluster.bootstrap_servers, b"%d" % number)
+            assert len(read(cluster.bootstrap_servers, number + 1)) == number + 1
+
+
+@pytest.mark.parametrize(
+    ("there", "nodes", "message"),
+    [
+        (["."], 3, "has the data of a cluster of one node, expected that of the nodes 1, 2, 3"),
+        (["node-1", "node-2"], 1, "has the data of the nodes 1, 2, expected that of a cluster of one node"),
+        (["node-1", "node-3"], 2, "has the data of the nodes 1, 3, expected that of the nodes 1, 2"),
+        (["node-1", "node-2"], 3, "has the data of the nodes 1, 2, expected that of the nodes 1, 2, 3"),
+    ],
+)
+def test_the_data_of_a_cluster_with_other_nodes_is_refused(
+    tmp_path: Path, there: list[str], nodes: int, message: str
+) -> None:
+    for name in there:
+        (tmp_path / name).mkdir(exist_ok=True)
+        (tmp_path / name / "meta.properties").touch()
+    with pytest.raises(ClusterError, match=re.escape(f"data_dir {tmp_path} {message}")):
+        Cluster(nodes=nodes, data_dir=tmp_path)
 
 
 def test_a_node_that_cannot_start_says_why() -> None:
@@ -105,6 +132,60 @@ def test_a_node_of_several_is_lost_and_found_by_itself() -> None:
             _ = cluster.pid
         with pytest.raises(KeyError, match=r"node 3: expected one of \[1, 2\]"):
             cluster.node(3)
+
+
+def test_a_paused_cluster_restarts_and_stops() -> None:
+    with Cluster() as cluster:
+        produce(cluster.bootstrap_servers, b"before")
+        cluster.pause()
+        assert cluster.is_running
+        cluster.restart()
+        assert read(cluster.bootstrap_servers, 1) == [b"before"]
+        cluster.pause()
+        cluster.resume()
+        produce(cluster.bootstrap_servers, b"after")
+        cluster.pause()
+        cluster.stop()
+        assert not cluster.is_running
+        with pytest.raises(ClusterError, match="node 1 is not running"):
+            cluster.pause()
+
+
+def test_closing_kills_nodes_whose_data_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clean stop would wait for the nodes that are gone."""
+    with Cluster(nodes=3) as cluster:
+        monkeypatch.setattr(cluster, "stop", lambda: pytest.fail("a clean stop"))
+        cluster.node(2).kill()
+        cluster.node(3).pause()
+    assert not cluster.is_running
+    assert not cluster.data_dir.exists()
+
+
+def test_a_failure_to_close_does_not_hide_the_error_of_a_test(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> None:
+        raise ClusterError("node 1 hangs")
+
+    with pytest.raises(ValueError, match="of the test") as raised, Cluster(data_dir=tmp_path) as cluster:
+        monkeypatch.setattr(cluster, "stop", fail)
+        raise ValueError("of the test")
+    assert raised.value.__notes__ == ["the cluster was not closed cleanly: node 1 hangs"]
+    assert not cluster.is_running
+
+    with pytest.raises(ClusterError, match="node 1 hangs"), Cluster(data_dir=tmp_path) as cluster:
+        monkeypatch.setattr(cluster, "stop", fail)
+    assert not cluster.is_running
+
+
+def test_a_closed_cluster_cannot_start_again() -> None:
+    with Cluster(nodes=2) as cluster:
+        pass
+    for start in (cluster.start, cluster.restart, cluster.add_broker, cluster.__enter__):
+        with pytest.raises(ClusterError, match="the cluster is closed"):
+            start()
+    with pytest.raises(ClusterError, match="node 2 cannot start: its cluster is closed"):
+        cluster.node(2).start()
 
 
 def test_what_no_cluster_can_be() -> None:

@@ -16,6 +16,14 @@ def test_produces(kafka):
     with open("addresses", "a") as file:
         file.write(f"{kafka}\\n")
 """
+FAILS = """
+from confluent_kafka import Producer
+
+def test_fails(kafka):
+    producer = Producer({"bootstrap.servers": kafka})
+    producer.produce("lost", b"tea")
+    assert producer.flush(30) == 1
+"""
 
 
 def example_with(words: str) -> str:
@@ -25,17 +33,27 @@ def example_with(words: str) -> str:
     return str(found)
 
 
-def test_workers_share_a_node(tmp_path: Path) -> None:
+def test_workers_share_a_node_and_report_its_log(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text(example_with("workerinput"))
+    (tmp_path / "test_fails.py").write_text(FAILS)
     for number in range(2):
         (tmp_path / f"test_shares_{number}.py").write_text(SHARES)
-    done = run_pytest(tmp_path, "-n", "2")
-    assert "2 passed" in done.stdout, done.stdout + done.stderr
+    done = run_pytest(tmp_path, "-p", "penstock.testing.pytest_plugin", "-n", "2")
+    assert "1 failed, 2 passed" in done.stdout, done.stdout + done.stderr
     first, second = (tmp_path / "addresses").read_text().splitlines()
     assert first == second
+    assert "penstock node log" in done.stdout
+    assert re.search(r"the last \d+ of \d+ lines while this test ran, of a shared node:", done.stdout)
+    assert "topic created topic=lost " in done.stdout
 
 
 def test_the_example_with_a_registry() -> None:
     scope: dict[str, object] = {}
     exec(example_with("AvroSerializer"), scope)
     assert bytes(scope["value"])[:1] == b"\0"  # the magic byte, before the id of the schema
+
+
+def test_the_example_with_the_fixtures(tmp_path: Path) -> None:
+    (tmp_path / "test_orders.py").write_text(example_with("test_orders_arrive"))
+    done = run_pytest(tmp_path, "-p", "penstock.testing.pytest_plugin")
+    assert "1 passed" in done.stdout, done.stdout + done.stderr

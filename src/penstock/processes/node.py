@@ -19,7 +19,10 @@ LOG_TAIL_BYTES: Final = 4096
 
 
 class ClusterError(PenstockError, RuntimeError):
-    """A node did not start or did not stop; the message ends with the tail of its log."""
+    """A node did not start or did not stop, or the cluster cannot do what was called.
+
+    If a node failed, the message ends with the tail of its log.
+    """
 
 
 class Node:
@@ -51,6 +54,7 @@ class Node:
         self._is_fork = is_fork
         self._awaited = awaited
         self._process: ForkedNode | subprocess.Popen[bytes] | None = None
+        self._is_closed = False
 
     def __str__(self) -> str:
         return f"node {self.node_id}"
@@ -85,6 +89,8 @@ class Node:
 
     def launch(self) -> None:
         """Start the process without waiting for it."""
+        if self._is_closed:
+            raise ClusterError(f"{self} cannot start: its cluster is closed")
         if self._process is not None:
             raise ClusterError(f"{self} is already running (pid {self._process.pid})")
         arguments = self._arguments
@@ -124,16 +130,17 @@ class Node:
         raise ClusterError(f"{self} was not ready within {timeout_s:g} s\n{self.log_tail()}")
 
     def terminate(self) -> None:
-        """Ask the node to stop cleanly (SIGTERM), without waiting for it."""
+        """Ask the node to stop cleanly (SIGTERM), without waiting for it; a paused node resumes."""
         if self._process is not None:
             self._process.terminate()
+            self._process.send_signal(signal.SIGCONT)
 
     def stop(self, timeout_s: float = 30.0) -> None:
         """Shut the node down cleanly and wait for it; do nothing if it is not running."""
         process = self._process
         if process is None:
             return
-        process.terminate()
+        self.terminate()
         try:
             process.wait(timeout_s)
         except subprocess.TimeoutExpired:
@@ -150,13 +157,18 @@ class Node:
             self._process.wait()
             self._forget()
 
+    def close(self) -> None:
+        """Kill the node if it runs. It cannot be started again."""
+        self.kill()
+        self._is_closed = True
+
     def pause(self) -> None:
         """Send SIGSTOP: the node stops running, but its connections stay open, until `resume`."""
-        os.kill(self.pid, signal.SIGSTOP)
+        self._signal(signal.SIGSTOP)
 
     def resume(self) -> None:
         """Send SIGCONT: the node continues as if no time had passed."""
-        os.kill(self.pid, signal.SIGCONT)
+        self._signal(signal.SIGCONT)
 
     def restart(self, timeout_s: float = 30.0) -> None:
         """Start the node again on the same port and data; a node that still runs is stopped cleanly first."""
@@ -167,6 +179,11 @@ class Node:
         """The end of the node's log."""
         data = self.log_file.read_bytes() if self.log_file.exists() else b""
         return data[-LOG_TAIL_BYTES:].decode(errors="replace")
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self._process is None:
+            raise ClusterError(f"{self} is not running")
+        self._process.send_signal(number)
 
     def _forget(self) -> None:
         process, self._process = self._process, None

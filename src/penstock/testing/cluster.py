@@ -1,12 +1,14 @@
 """`Cluster`: start, kill, pause and restart real nodes from a test."""
 
 import asyncio
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
 from penstock.broker.setup.local_cluster import (
+    CONTROLLER,
     HOST,
     NodePlan,
     ReservedPorts,
@@ -36,6 +38,7 @@ COMBINED: Final = ("broker", "controller")
 REGISTRY_URL: Final = "confluent.schema.registry.url"
 REGISTRY_READY: Final = "schema registry ready at "
 """A node with a registry prints this once the registry serves."""
+_CONTROLLER_PORT: Final = re.compile(rf"{CONTROLLER}://[^,]*:(\d+)")
 
 
 class Cluster:
@@ -58,14 +61,19 @@ class Cluster:
         config: Kafka configuration names and values, on top of `TEST_CONFIG`.
         nodes: the number of brokers.
         controllers: the number of separate controllers; with 0 every node is both.
-        data_dir: the directory of the nodes' data, which `close` leaves in place. Without it `close` removes
-            the data, which is in a temporary directory.
+        data_dir: the directory of the nodes' data, which `close` leaves in place, and with which another
+            cluster of the same nodes continues. Without it `close` removes the data, which is in a temporary
+            directory.
         port: the port of a cluster of one node; 0 picks a free port.
         registry: whether to serve a schema registry, at `registry_url`. It is part of the only node, or a
             process beside several nodes, which continues when one of them ends.
         start_timeout_s: how long `start` waits for all nodes to accept connections.
         fork: whether nodes are forks of a process that has already imported Penstock, which takes a fifth of
             the time; otherwise each is started by a command of its own, as a node in production is.
+
+    Raises:
+        ClusterError: `data_dir` has the data of a cluster with other nodes.
+        ValueError: no cluster has these numbers of nodes, or `port` is given for several.
     """
 
     def __init__(
@@ -86,8 +94,13 @@ class Cluster:
             )
         if port and (nodes > 1 or controllers):
             raise ValueError("port is for a cluster of one node; several nodes take free ports")
+        is_single = nodes == 1 and not controllers
+        if data_dir is not None:
+            _check_data(Path(data_dir), [] if is_single else list(range(1, nodes + controllers + 1)))
         self.config: dict[str, str] = {**TEST_CONFIG, **(config or {})}
         self.cluster_id = "penstock-test-cluster"
+        self._keeps_data = data_dir is not None
+        self._is_closed = False
         self._start_timeout_s = start_timeout_s
         self._fork = fork
         self._scratch = Scratch()
@@ -99,7 +112,7 @@ class Cluster:
         self._plans: list[NodePlan] = []
         self.nodes: list[Node] = []
         """All nodes, in the order of their ids."""
-        if nodes == 1 and not controllers:
+        if is_single:
             self.nodes.append(self._single(port))
             return
         if registry:
@@ -138,6 +151,11 @@ class Cluster:
         raise KeyError(f"node {node_id}: expected one of {[node.node_id for node in self.nodes]}")
 
     @property
+    def is_running(self) -> bool:
+        """Whether any node was started and has not ended; a paused node is running."""
+        return any(node.is_running for node in self.nodes)
+
+    @property
     def pid(self) -> int:
         """The process id of the only node."""
         return self._only.pid
@@ -161,7 +179,13 @@ class Cluster:
         return self.nodes[0]
 
     def start(self) -> Self:
-        """Start all nodes, and the registry, and return once they accept connections."""
+        """Start all nodes, and the registry, and return once they accept connections.
+
+        Raises ClusterError if that takes longer than `start_timeout_s`, or if the cluster is closed.
+        """
+        self._check_open()
+        for plan in self._plans:
+            self._write_properties(plan)
         if self._plans:
             format_all(self._plans, self.config, self.cluster_id)
         for node in self.nodes:
@@ -191,12 +215,14 @@ class Cluster:
 
     def add_broker(self) -> Node:
         """Start one more broker, without partitions, in a cluster of several nodes."""
+        self._check_open()
         if not self._plans:
             raise ClusterError("a cluster of one node cannot grow: create it with nodes=2 or more")
         node_id = max(plan.node_id for plan in self._plans) + 1
         plan = NodePlan(node_id, ("broker",), self.data_dir / f"node-{node_id}", self._ports.take())
-        format_to_join(plan, [*self._plans, plan], self.config, self.cluster_id)
         self._plans.append(plan)
+        self._write_properties(plan)
+        format_to_join(plan, self._plans, self.config, self.cluster_id)
         node = self._node(plan)
         self.nodes.append(node)
         node.start(self._start_timeout_s)
@@ -227,27 +253,52 @@ class Cluster:
         for node in self.nodes:
             node.kill()
 
+    def pause(self) -> None:
+        """Send SIGSTOP to all nodes: they stop running, but their connections stay open, until `resume`."""
+        for node in self.nodes:
+            node.pause()
+
+    def resume(self) -> None:
+        """Send SIGCONT to all nodes: they continue as if no time had passed."""
+        for node in self.nodes:
+            node.resume()
+
     def restart(self) -> None:
         """Start all nodes again on the same ports and data; running nodes are stopped cleanly first."""
         self.stop()
         self.start()
 
     def close(self) -> None:
-        """Stop the nodes and remove the data that this object made."""
+        """End the nodes and remove the data that this object made; the cluster cannot be started again.
+
+        Nodes whose data is kept stop cleanly, as with `stop`. All others are killed, because a clean stop
+        waits for other nodes: it hands leaderships over, and some nodes may be gone.
+        """
         try:
-            self.stop()
+            if self._keeps_data:
+                self.stop()
         finally:
+            self._is_closed = True
+            if self._registry is not None:
+                self._registry.kill()
+            for node in self.nodes:
+                node.close()
             self._ports.close()
             self._logs.is_closed = True
             self._scratch.remove()
 
     def __enter__(self) -> Self:
-        return self if any(node.is_running for node in self.nodes) else self.start()
+        return self if self.is_running else self.start()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self.close()
+        try:
+            self.close()
+        except ClusterError as failure:
+            if error is None:
+                raise
+            error.add_note(f"the cluster was not closed cleanly: {failure}")  # do not hide a test's own error
 
     async def __aenter__(self) -> Self:
         starting = asyncio.ensure_future(asyncio.to_thread(self.__enter__))
@@ -262,7 +313,11 @@ class Cluster:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        await asyncio.to_thread(self.close)
+        await asyncio.to_thread(self.__exit__, kind, error, traceback)
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise ClusterError("the cluster is closed and its ports are free for others: create another one")
 
     def _single(self, port: int) -> Node:
         """A node that is its own quorum and needs only a directory."""
@@ -277,23 +332,63 @@ class Cluster:
         return Node(1, self.data_dir, log_file, arguments, port, is_fork=self._fork, awaited=awaited)
 
     def _plan(self, brokers: int, controllers: int) -> None:
-        take = self._ports.take
-        for node_id in range(1, brokers + controllers + 1):
+        node_ids = range(1, brokers + controllers + 1)
+        controller_ids = node_ids[brokers:] if controllers else node_ids
+        # Ports of an earlier run first, so that no broker takes one of them.
+        controller_ports = {node_id: self._controller_port(node_id) for node_id in controller_ids}
+        for node_id in node_ids:
+            roles = COMBINED if not controllers else ("broker",) if node_id <= brokers else ("controller",)
+            broker_port = self._ports.take() if "broker" in roles else 0
             directory = self.data_dir / f"node-{node_id}"
-            if not controllers:
-                plan = NodePlan(node_id, COMBINED, directory, take(), take())
-            elif node_id <= brokers:
-                plan = NodePlan(node_id, ("broker",), directory, take())
-            else:
-                plan = NodePlan(node_id, ("controller",), directory, 0, take())
-            self._plans.append(plan)
+            controller_port = controller_ports.get(node_id, 0)
+            self._plans.append(NodePlan(node_id, roles, directory, broker_port, controller_port))
         self.nodes += [self._node(plan) for plan in self._plans]
 
     def _node(self, plan: NodePlan) -> Node:
         """A node of a cluster of several, configured by a file."""
-        file = self._scratch.path / f"node-{plan.node_id}.properties"
+        log_file = self._logs.path / f"node-{plan.node_id}.log"
+        arguments = ["--config", str(self._properties_file(plan.node_id))]
+        return Node(plan.node_id, plan.data_dir, log_file, arguments, plan.port, is_fork=self._fork)
+
+    def _properties_file(self, node_id: int) -> Path:
+        return self.data_dir / f"node-{node_id}.properties"
+
+    def _write_properties(self, plan: NodePlan) -> None:
+        file = self._properties_file(plan.node_id)
+        file.parent.mkdir(parents=True, exist_ok=True)
         properties = properties_of(plan, self._plans, self.config)
         file.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
-        log_file = self._logs.path / f"node-{plan.node_id}.log"
-        arguments = ["--config", str(file)]
-        return Node(plan.node_id, plan.data_dir, log_file, arguments, plan.port, is_fork=self._fork)
+
+    def _controller_port(self, node_id: int) -> int:
+        """A free port, or the port of an earlier run: the metadata log has it, and voters connect to it."""
+        file = self._properties_file(node_id)
+        earlier = _CONTROLLER_PORT.search(file.read_text()) if file.exists() else None
+        if earlier is None:
+            return self._ports.take()
+        try:
+            return self._ports.take(int(earlier[1]))
+        except OSError as error:
+            raise ClusterError(
+                f"node {node_id} needs the port {earlier[1]} of its earlier run: {error.strerror}"
+            ) from error
+
+
+def _check_data(data_dir: Path, node_ids: list[int]) -> None:
+    """Check that a directory has the data of these nodes, none if one node is the whole cluster, or no data.
+
+    Raises ClusterError.
+    """
+    # Tests without a directory of their own need not wait for this.
+    from penstock.storage.directories.meta_properties import FILE_NAME
+
+    names = [file.parent.name.removeprefix("node-") for file in data_dir.glob(f"node-*/{FILE_NAME}")]
+    found = sorted(int(name) for name in names if name.isdigit())
+    is_single = (data_dir / FILE_NAME).exists()
+    if (found or is_single) and (found, is_single) != (node_ids, not node_ids):
+        raise ClusterError(
+            f"data_dir {data_dir} has the data of {_named(found)}, expected that of {_named(node_ids)}"
+        )
+
+
+def _named(node_ids: list[int]) -> str:
+    return f"the nodes {', '.join(map(str, node_ids))}" if node_ids else "a cluster of one node"

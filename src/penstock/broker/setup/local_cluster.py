@@ -129,12 +129,12 @@ class ReservedPorts:
         self._host = host
         self._sockets: list[socket.socket] = []
 
-    def take(self) -> int:
-        """Reserve a free port and return it."""
+    def take(self, port: int = 0) -> int:
+        """Reserve a port, with 0 a free one, and return it. Raises OSError for a port that is in use."""
         sock = socket.socket()
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.bind((self._host, 0))
         self._sockets.append(sock)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind((self._host, port))
         return int(sock.getsockname()[1])
 
     def close(self) -> None:
