@@ -18,6 +18,14 @@ def parent_of(pid: int) -> int:
     return int(fields[1])
 
 
+def has_ended(pid: int) -> bool:
+    """Whether a process is gone, or only its parent has not asked for its exit code."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
 def test_nodes_are_forks_of_one_process_with_sessions_of_their_own() -> None:
     with Cluster() as one, Cluster() as other:
         assert parent_of(one.pid) == parent_of(other.pid) != os.getpid()
@@ -81,19 +89,27 @@ def test_another_process_forks_nodes_after_one_was_killed() -> None:
 
 
 SCRIPT = """
-import os, signal, sys
+import os, signal
 from penstock.testing import Cluster
-cluster = Cluster().start()
-print(cluster.pid, os.getppid(), flush=True)
+cluster = Cluster(fork={fork}).start()
+if {is_paused}:
+    cluster.pause()
+print(cluster.pid, flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-def test_nodes_and_the_process_that_forks_them_end_with_a_killed_test() -> None:
-    done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=60)
+@pytest.mark.parametrize(
+    ("fork", "is_paused"),
+    [(True, False), (True, True), (False, True)],
+    ids=["fork", "paused fork", "paused command"],
+)
+def test_nodes_end_with_a_killed_test(fork: bool, is_paused: bool) -> None:
+    script = SCRIPT.format(fork=fork, is_paused=is_paused)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
     assert done.returncode == -signal.SIGKILL, done.stderr
-    node = int(done.stdout.split()[0])
-    wait_until(lambda: not Path(f"/proc/{node}").exists())
+    node = int(done.stdout)
+    wait_until(lambda: has_ended(node))
 
 
 def test_a_fork_of_the_test_process_has_a_forker_of_its_own() -> None:

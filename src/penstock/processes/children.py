@@ -1,12 +1,14 @@
 """Commands of Penstock as child processes, which end when their parent ends in any way.
 
 The parent holds the write end of the child's standard input and writes nothing. When the parent ends, the
-read end reports end-of-file, and the child shuts down. (`PR_SET_PDEATHSIG` would not work: it fires when the
-*thread* that started the child ends.)
+read end reports end-of-file, and the child shuts down. A child that is stopped at that moment (SIGSTOP) would
+not notice, so the kernel sends it SIGCONT (`PR_SET_PDEATHSIG`). That signal cannot end a child by itself,
+because it is also sent when only the *thread* that started the child ends.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import subprocess
@@ -17,6 +19,9 @@ from typing import BinaryIO, Final
 
 PROGRAM: Final = "penstock.cli.child"
 """The module that runs a command and calls `end_with_parent`."""
+
+PR_SET_PDEATHSIG: Final = 1
+"""The number of this operation of `prctl` in Linux's headers."""
 
 
 def start_command(
@@ -33,7 +38,8 @@ def start_command(
 
 
 def end_with_parent() -> None:
-    """Send this process SIGTERM once its parent has ended."""
+    """Send this process SIGTERM once its parent has ended, even if this process is stopped at that moment."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGCONT)
     threading.Thread(target=_stop_at_end_of_input, name="parent-watch", daemon=True).start()
 
 

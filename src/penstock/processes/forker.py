@@ -7,7 +7,7 @@
 
 The answer is the pid of the node in decimal digits. When the node ends, the forker writes its exit code to
 the pipe, negative for a signal as in `subprocess`. When the socket is closed, the forker ends with the last
-node.
+node. The forker resumes a stopped node (SIGSTOP) once the process that started it has ended.
 """
 
 from __future__ import annotations
@@ -16,17 +16,26 @@ import contextlib
 import json
 import os
 import select
+import signal
 import socket
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 FDS: Final = 4
 REQUEST_BYTES_MAX: Final = 1 << 20
 """Limit on a request; arguments and environment of a process are smaller on Linux."""
 
 
+class RunningNode(NamedTuple):
+    """The pid of a node, the read end of its standard input, and the pipe for its exit code."""
+
+    pid: int
+    stdin: int
+    end: int
+
+
 class Forker:
-    """The socket of the requests, and the pipes of the nodes that run.
+    """The socket of the requests, and the nodes that run.
 
     ``preload`` is called with the arguments of each node before its fork.
     """
@@ -36,16 +45,21 @@ class Forker:
         self._preload = preload
         self._poll = select.poll()
         self._poll.register(requests, select.POLLIN)
-        self._running: dict[int, tuple[int, int]] = {}
-        """Pid and pipe of each node, by the file descriptor that tells of its end."""
+        self._running: dict[int, RunningNode] = {}
+        """The nodes by the file descriptors that report their ends."""
+        self._inputs: dict[int, RunningNode] = {}
+        """The nodes by the read ends of their standard inputs, until these are closed on the other side."""
 
     def serve(self) -> list[str] | None:
         """Serve requests. Return the arguments of `penstock start` in a fork, else None at the end."""
         is_open = True
         while is_open or self._running:
             for ready, _ in self._poll.poll():
-                if ready != self._requests.fileno():
+                if ready in self._running:
                     self._report_end(ready)
+                    continue
+                if ready != self._requests.fileno():
+                    self._resume(ready)
                     continue
                 message, fds, _, _ = socket.recv_fds(self._requests, REQUEST_BYTES_MAX, FDS)
                 if not message:
@@ -62,21 +76,25 @@ class Forker:
         pid = os.fork()
         if pid == 0:
             return self._become_node(request, fds)
-        *standard, end = fds
-        for fd in standard:
-            os.close(fd)
+        stdin, stdout, stderr, end = fds
+        os.close(stdout)
+        os.close(stderr)
+        node = RunningNode(pid, stdin, end)
         end_fd = os.pidfd_open(pid)
-        self._running[end_fd] = pid, end
+        self._running[end_fd] = self._inputs[stdin] = node
         self._poll.register(end_fd, select.POLLIN)
+        self._poll.register(stdin, 0)  # reports only that the write end was closed
         self._requests.send(b"%d" % pid)
         return None
 
     def _become_node(self, request: dict[str, object], fds: list[int]) -> list[str]:
         """Give this fork the streams, the session, the environment and the directory of a node."""
         self._requests.close()
-        for end_fd, (_, pipe) in self._running.items():
+        for stdin in self._inputs:
+            os.close(stdin)
+        for end_fd, node in self._running.items():
             os.close(end_fd)
-            os.close(pipe)
+            os.close(node.end)
         os.setsid()
         for number, fd in enumerate(fds[:3]):
             os.dup2(fd, number)
@@ -90,11 +108,24 @@ class Forker:
         os.chdir(str(request["directory"]))
         return arguments
 
+    def _resume(self, stdin: int) -> None:
+        """Resume a node whose owner has ended: a stopped node would not notice, and never end."""
+        if (node := self._forget_input(stdin)) is not None:
+            os.kill(node.pid, signal.SIGCONT)  # a pid is not reused before `_report_end`
+
+    def _forget_input(self, stdin: int) -> RunningNode | None:
+        node = self._inputs.pop(stdin, None)
+        if node is not None:
+            self._poll.unregister(stdin)
+            os.close(stdin)
+        return node
+
     def _report_end(self, end_fd: int) -> None:
-        pid, pipe = self._running.pop(end_fd)
+        node = self._running.pop(end_fd)
         self._poll.unregister(end_fd)
         os.close(end_fd)
-        _, status = os.waitpid(pid, 0)
+        self._forget_input(node.stdin)
+        _, status = os.waitpid(node.pid, 0)
         with contextlib.suppress(BrokenPipeError):  # the process that started the node has ended
-            os.write(pipe, b"%d" % os.waitstatus_to_exitcode(status))
-        os.close(pipe)
+            os.write(node.end, b"%d" % os.waitstatus_to_exitcode(status))
+        os.close(node.end)

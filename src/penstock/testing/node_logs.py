@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -12,10 +12,15 @@ LINES_MAX: Final = 100
 
 
 class ClusterLogs:
-    """The directory with the logs of one cluster."""
+    """The directory with the logs of one cluster.
 
-    def __init__(self, path: Path) -> None:
+    ``is_shared`` says that the cluster was started outside of this test run, whose tests may share it with
+    other processes. Its owner removes the logs.
+    """
+
+    def __init__(self, path: Path, *, is_shared: bool = False) -> None:
         self.path = path
+        self.is_shared = is_shared
         self.is_closed = False
         """Whether the cluster has ended and will not be started again."""
         self.is_kept = False
@@ -34,7 +39,10 @@ class ClusterLogs:
                 lines = log.read().decode(errors="replace").splitlines()
             if lines or even_none:
                 shown = lines[-LINES_MAX:]
-                heading = f"the last {len(shown)} of {len(lines)} lines of this test, in {file}:"
+                place = f"of this test, in {file}"
+                if self.is_shared:
+                    place = "while this test ran, of a shared node"
+                heading = f"the last {len(shown)} of {len(lines)} lines {place}:"
                 yield "\n".join([heading, *shown])
 
 
@@ -49,6 +57,14 @@ class RunLogs:
         logs = ClusterLogs(self._new_directory())
         self._clusters.append(logs)
         return logs
+
+    def share(self, others: Iterable[ClusterLogs]) -> None:
+        """Report the logs of clusters that were started outside of this run too."""
+        self._clusters += others
+
+    def directories(self) -> list[Path]:
+        """The directories of all clusters that have not ended."""
+        return [logs.path for logs in self._clusters if not logs.is_closed]
 
     def begin_test(self) -> None:
         for logs in self._clusters:
@@ -80,14 +96,26 @@ class RunLogs:
 
 def _remove(clusters: list[ClusterLogs]) -> None:
     for logs in clusters:
-        if not logs.is_kept:
+        if not (logs.is_kept or logs.is_shared):
             shutil.rmtree(logs.path, ignore_errors=True)
 
 
 current: RunLogs | None = None
 """The logs of the test run in this process, if one is under way; otherwise logs go with their clusters."""
 
+_outside: list[ClusterLogs] = []
+"""The logs of clusters that were started while no test run was under way."""
+
 
 def of_new_cluster(scratch: Path) -> ClusterLogs:
     """Choose the directory for the logs of a new cluster, whose own temporary directory is ``scratch``."""
-    return ClusterLogs(scratch) if current is None else current.of_new_cluster()
+    if current is not None:
+        return current.of_new_cluster()
+    _outside[:] = outside_of_runs()
+    _outside.append(ClusterLogs(scratch, is_shared=True))
+    return _outside[-1]
+
+
+def outside_of_runs() -> list[ClusterLogs]:
+    """The logs of clusters that were started before the test run, for example in `pytest_configure`."""
+    return [logs for logs in _outside if not logs.is_closed]

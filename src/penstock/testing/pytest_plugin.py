@@ -6,9 +6,9 @@ should create its own `penstock.testing.Cluster`.
 
 import re
 import uuid
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 import pytest
 
@@ -18,6 +18,8 @@ from penstock.testing.cluster import Cluster
 SECTION: Final = "penstock node log"
 TOPIC_NAME_MAX: Final = 249
 """Kafka's limit on the characters of a topic's name."""
+SHARED: Final = "penstock_node_logs"
+"""The key under which pytest-xdist passes the directories of shared nodes' logs to its workers."""
 
 
 @pytest.fixture(scope="session")
@@ -49,15 +51,23 @@ def pytest_configure(config: pytest.Config) -> None:
     # pytest has no public access to it from a hook. It is missing if that plugin is turned off.
     temporary: pytest.TempPathFactory | None = getattr(config, "_tmp_path_factory", None)
     if temporary is not None:
-        config.pluginmanager.register(NodeLogReports(temporary), "penstock-node-logs")
+        shared = getattr(config, "workerinput", {}).get(SHARED, [])
+        config.pluginmanager.register(NodeLogReports(temporary, shared), "penstock-node-logs")
+
+
+class XdistWorker(Protocol):
+    """A worker that pytest-xdist is about to start, as its hook passes it."""
+
+    workerinput: dict[str, object]
 
 
 class NodeLogReports:
     """Attaches the logs of nodes to the reports of failed tests, and keeps them in pytest's directory."""
 
-    def __init__(self, temporary: pytest.TempPathFactory) -> None:
+    def __init__(self, temporary: pytest.TempPathFactory, shared: Sequence[str]) -> None:
         self._temporary = temporary
         self._logs = node_logs.RunLogs(self._new_directory)
+        self._logs.share(node_logs.ClusterLogs(Path(path), is_shared=True) for path in shared)
         self._outer: node_logs.RunLogs | None = None
         self._is_attached = False
 
@@ -65,7 +75,13 @@ class NodeLogReports:
         return self._temporary.mktemp("penstock-node-logs")
 
     def pytest_sessionstart(self) -> None:
+        self._logs.share(node_logs.outside_of_runs())
         self._outer, node_logs.current = node_logs.current, self._logs
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: XdistWorker) -> None:
+        """Let a worker of pytest-xdist report the logs of nodes that this process has started."""
+        node.workerinput[SHARED] = [str(path) for path in self._logs.directories()]
 
     def pytest_sessionfinish(self) -> None:
         node_logs.current = self._outer
