@@ -147,7 +147,7 @@ def test_a_paused_cluster_restarts_and_stops() -> None:
         cluster.pause()
         cluster.stop()
         assert not cluster.is_running
-        with pytest.raises(ClusterError, match="node 1 is not running"):
+        with pytest.raises(ClusterError, match="the cluster is not running"):
             cluster.pause()
 
 

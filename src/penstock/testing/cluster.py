@@ -254,13 +254,13 @@ class Cluster:
             node.kill()
 
     def pause(self) -> None:
-        """Send SIGSTOP to all nodes: they stop running, but their connections stay open, until `resume`."""
-        for node in self.nodes:
+        """Send SIGSTOP to all running nodes, which hang with their connections open until `resume`."""
+        for node in self._running():
             node.pause()
 
     def resume(self) -> None:
-        """Send SIGCONT to all nodes: they continue as if no time had passed."""
-        for node in self.nodes:
+        """Send SIGCONT to all running nodes: they continue as if no time had passed."""
+        for node in self._running():
             node.resume()
 
     def restart(self) -> None:
@@ -314,6 +314,12 @@ class Cluster:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         await asyncio.to_thread(self.__exit__, kind, error, traceback)
+
+    def _running(self) -> list[Node]:
+        running = [node for node in self.nodes if node.is_running]
+        if not running:
+            raise ClusterError("the cluster is not running")
+        return running
 
     def _check_open(self) -> None:
         if self._is_closed:
