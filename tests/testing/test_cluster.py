@@ -53,9 +53,18 @@ def test_a_data_directory_of_ones_own_is_kept(tmp_path: Path) -> None:
     assert (tmp_path / "data" / "meta.properties").exists()
 
 
+def test_controllers_keep_the_ports_that_the_metadata_log_has(tmp_path: Path) -> None:
+    with Cluster(nodes=1, controllers=2, data_dir=tmp_path) as cluster:
+        ports = cluster.bootstrap_controllers
+    cluster = Cluster(nodes=1, controllers=2, data_dir=tmp_path)
+    assert cluster.bootstrap_controllers == ports
+    cluster.close()
+
+
+@pytest.mark.long
 def test_several_nodes_continue_with_their_data(tmp_path: Path) -> None:
     for number in range(2):
-        with Cluster(nodes=2, data_dir=tmp_path) as cluster:
+        with Cluster(nodes=3, data_dir=tmp_path) as cluster:
             produce(cluster.bootstrap_servers, b"%d" % number)
             assert len(read(cluster.bootstrap_servers, number + 1)) == number + 1
 
@@ -161,20 +170,36 @@ def test_closing_kills_nodes_whose_data_goes(monkeypatch: pytest.MonkeyPatch) ->
     assert not cluster.data_dir.exists()
 
 
+def test_a_node_that_stops_with_all_others_does_not_wait_for_a_quorum() -> None:
+    with Cluster(nodes=2) as cluster:
+        cluster.node(1).kill()
+        cluster.stop()
+        log = cluster.node(2).log_tail()
+        assert "controlled shutdown abandoned: the node is asked to hurry" in log
+        assert "stopped node_id=2" in log
+
+
 def test_a_failure_to_close_does_not_hide_the_error_of_a_test(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail() -> None:
         raise ClusterError("node 1 hangs")
 
-    with pytest.raises(ValueError, match="of the test") as raised, Cluster(data_dir=tmp_path) as cluster:
+    def use(cluster: Cluster, error: Exception | None) -> None:
         monkeypatch.setattr(cluster, "stop", fail)
-        raise ValueError("of the test")
+        with cluster:
+            if error is not None:
+                raise error
+
+    cluster = Cluster(data_dir=tmp_path)
+    with pytest.raises(ValueError, match="of the test") as raised:
+        use(cluster, ValueError("of the test"))
     assert raised.value.__notes__ == ["the cluster was not closed cleanly: node 1 hangs"]
     assert not cluster.is_running
 
-    with pytest.raises(ClusterError, match="node 1 hangs"), Cluster(data_dir=tmp_path) as cluster:
-        monkeypatch.setattr(cluster, "stop", fail)
+    cluster = Cluster(data_dir=tmp_path)
+    with pytest.raises(ClusterError, match="node 1 hangs"):
+        use(cluster, None)
     assert not cluster.is_running
 
 

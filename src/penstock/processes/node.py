@@ -135,6 +135,15 @@ class Node:
             self._process.terminate()
             self._process.send_signal(signal.SIGCONT)
 
+    def ends_within(self, timeout_s: float) -> bool:
+        """Wait for the end of the node, at most this long; return whether it has ended."""
+        try:
+            if self._process is not None:
+                self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
     def stop(self, timeout_s: float = 30.0) -> None:
         """Shut the node down cleanly and wait for it; do nothing if it is not running."""
         process = self._process

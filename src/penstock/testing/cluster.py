@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -38,6 +39,8 @@ COMBINED: Final = ("broker", "controller")
 REGISTRY_URL: Final = "confluent.schema.registry.url"
 REGISTRY_READY: Final = "schema registry ready at "
 """A node with a registry prints this once the registry serves."""
+STOPPING_PATIENCE_S: Final = 1.0
+"""The time in which nodes hand over what they lead; it takes a tenth of that if all others run."""
 _CONTROLLER_PORT: Final = re.compile(rf"{CONTROLLER}://[^,]*:(\d+)")
 
 
@@ -229,7 +232,11 @@ class Cluster:
         return node
 
     def stop(self, timeout_s: float = 30.0) -> None:
-        """Shut all nodes down cleanly (SIGTERM) and wait for them; nodes that do not run are skipped."""
+        """Shut all nodes down cleanly (SIGTERM) and wait for them; nodes that do not run are skipped.
+
+        A node that has not stopped after STOPPING_PATIENCE_S probably waits for a quorum that has ended. It
+        gets a second signal, after which it waits for no other node.
+        """
         failures = []
         if self._registry is not None:  # first, since it needs the nodes to leave its group
             try:
@@ -238,6 +245,10 @@ class Cluster:
                 failures.append(error)
         for node in self.nodes:
             node.terminate()
+        deadline_s = time.monotonic() + STOPPING_PATIENCE_S
+        for node in self.nodes:
+            if not node.ends_within(max(0.0, deadline_s - time.monotonic())):
+                node.terminate()
         for node in self.nodes:
             try:
                 node.stop(timeout_s)
@@ -271,8 +282,7 @@ class Cluster:
     def close(self) -> None:
         """End the nodes and remove the data that this object made; the cluster cannot be started again.
 
-        Nodes whose data is kept stop cleanly, as with `stop`. All others are killed, because a clean stop
-        waits for other nodes: it hands leaderships over, and some nodes may be gone.
+        Nodes whose data is kept stop cleanly, as with `stop`. All others are killed.
         """
         try:
             if self._keeps_data:

@@ -79,6 +79,7 @@ class BrokerLifecycle:
         self._caught_up: asyncio.Future[None] = self._loop.create_future()
         self._unfenced: asyncio.Future[None] = self._loop.create_future()
         self._may_stop: asyncio.Future[None] = self._loop.create_future()
+        self._is_hurried = False
         self._shutdown_pause_s = FIRST_SHUTDOWN_PAUSE_S
         self._woken = asyncio.Event()
         self._running: asyncio.Task[None] | None = None
@@ -129,9 +130,9 @@ class BrokerLifecycle:
         """Wait until the controller has moved the leaderships of this broker away.
 
         Returns early, with a warning in the log, if no controller answers for CONTROLLER_SILENCE_S, or for
-        LAST_BROKER_PATIENCE_S if no other broker is active.
+        LAST_BROKER_PATIENCE_S if no other broker is active. Returns at once after `hurry`.
         """
-        if self.state is not BrokerState.RUNNING:
+        if self.state is not BrokerState.RUNNING or self._is_hurried:
             return
         log.info("controlled shutdown begins broker_id=%d epoch=%d", self._host.node_id, self.epoch)
         self.state = BrokerState.PENDING_CONTROLLED_SHUTDOWN
@@ -144,6 +145,13 @@ class BrokerLifecycle:
                 log.warning("controlled shutdown abandoned: no controller answers reason=%s", self._problem)
                 return
             await asyncio.wait((self._may_stop,), timeout=min(patience_s - silent_s, LAST_BROKER_PATIENCE_S))
+
+    def hurry(self) -> None:
+        """Do not wait for a controlled shutdown, now or later."""
+        self._is_hurried = True
+        if self.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN and not self._may_stop.done():
+            log.info("controlled shutdown abandoned: the node is asked to hurry")
+            self._may_stop.set_result(None)
 
     def _has_successors(self) -> bool:
         """Whether any other broker is active and could take over the partitions that this one leads."""
@@ -335,7 +343,7 @@ class BrokerLifecycle:
                 if not self._unfenced.done():
                     self._unfenced.set_result(None)
             case BrokerState.PENDING_CONTROLLED_SHUTDOWN if asked_to_stop:
-                if response.should_shut_down:
+                if response.should_shut_down and not self._may_stop.done():
                     log.info("controlled shutdown is complete broker_id=%d", self._host.node_id)
                     self._may_stop.set_result(None)
                     return 0.0

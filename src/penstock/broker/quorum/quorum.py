@@ -72,6 +72,7 @@ class Quorum:
         self.failure: str | None = None
         """The reason why this node does not follow the metadata log any more."""
         self._is_started = False
+        self._is_hurried = False
         self._notified_leader: tuple[int | None, int] = (None, -1)
 
     # Lifecycle
@@ -145,13 +146,17 @@ class Quorum:
         except LogError as error:
             log.error("metadata log not closed cleanly error=%s", error)
 
+    def hurry(self) -> None:
+        """Do not wait for another member to lead, now or later in `close`."""
+        self._is_hurried = True
+
     async def _hand_over(self, driver: Driver) -> None:
-        """As the leader of others, wait until another member leads, but not longer than the timeout."""
+        """As the leader of others, wait until another member leads, at most until the timeout or `hurry`."""
         if not driver.raft.is_leader or driver.raft.is_shut_down or driver.is_stopped:
             return
         deadline_s = self._host.loop.time() + SHUTDOWN_TIMEOUT_MS / 1000
         driver.feed(lambda now_ms: driver.raft.shut_down(now_ms + SHUTDOWN_TIMEOUT_MS))
-        while not driver.raft.is_shut_down and not driver.is_stopped:
+        while not (driver.raft.is_shut_down or driver.is_stopped or self._is_hurried):
             if self._host.loop.time() >= deadline_s:
                 log.warning(
                     "no other leader of the metadata quorum elected timeout_ms=%d", SHUTDOWN_TIMEOUT_MS
