@@ -20,13 +20,14 @@ FLOORS: dict[str, set[str]] = {
     "errors": set(),  # the root of all exceptions: every floor stands on it
     "extras": set(),  # the error for missing packages: every floor may raise it
     "protocol": set(),
+    "security": {"protocol"},
     "storage": {"protocol"},
     "consensus": {"protocol"},
-    "metadata": {"protocol", "consensus"},
+    "metadata": {"protocol", "consensus", "security"},
     "patterns": set(),
     "monitoring": {"protocol"},
     "coordinators": {"protocol", "patterns"},
-    "broker": {"protocol", "storage", "consensus", "metadata", "coordinators", "monitoring"},
+    "broker": {"protocol", "storage", "consensus", "metadata", "coordinators", "monitoring", "security"},
     "client": {"protocol"},
     "operations": {"protocol", "client"},
     "registry": {"protocol", "patterns", "client", "web", "monitoring"},

@@ -24,8 +24,10 @@ from penstock.protocol import api_keys
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.codec import Message
 from penstock.protocol.errors import KafkaError
+from penstock.security.acls import Operation, ResourceType
 
 if TYPE_CHECKING:
+    from penstock.broker.control.authorization import Authorization
     from penstock.broker.control.controller import Controller
     from penstock.broker.control.controller_apis import ControllerApis
     from penstock.broker.coordination.transactions.runtime import TransactionCoordinatorRuntime
@@ -43,6 +45,7 @@ Versions = tuple[int, int]
 class NodeParts(ControlHost, ReadingHost, TransactionHost, Protocol):
     """All parts of a node that an entry may name, which `broker.node.Broker` implements."""
 
+    authorization: Authorization
     controller: Controller
     controller_apis: ControllerApis
     controller_dispatcher: Dispatcher
@@ -67,6 +70,15 @@ class ControllerHandled(NamedTuple):
 
     part: Callable[[NodeParts], Any]
     handle: ControllerHandler
+
+
+class Permission(NamedTuple):
+    """An operation on a type of resource that an API checks before it does its work."""
+
+    operation: Operation
+    resource_type: ResourceType
+    condition: str = ""
+    """When the permission is needed, or what stands for it; empty if every request needs it."""
 
 
 class Api(Generic[Request]):
@@ -97,6 +109,15 @@ class Api(Generic[Request]):
         """The handler on a broker's listener."""
         self.controller: ControllerHandled | None = None
         """The handler on a controller's listener."""
+        self.permissions: tuple[Permission, ...] = ()
+        """The permissions that the handlers check, for docs/security.md and the tests."""
+
+    def needs(
+        self, *permissions: tuple[Operation, ResourceType] | tuple[Operation, ResourceType, str]
+    ) -> Self:
+        """Name the permissions that the handlers check. The check itself is theirs (`context.permissions`)."""
+        self.permissions = tuple(Permission(*permission) for permission in permissions)
+        return self
 
     def on_broker(
         self,

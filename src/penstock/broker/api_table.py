@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.broker import api as api_package
 from penstock.broker.api_entry import Api, Handled, NodeParts, Versions, answering
+from penstock.broker.network.answers import Answer
 from penstock.broker.network.dispatch import ServedApi
 from penstock.broker.network.refusals import log_refusal
 from penstock.protocol import api_keys
@@ -60,7 +61,8 @@ def served_by(listener: ListenerType) -> dict[ApiKey, Handled]:
 
 def _handled(api: Api[Any], listener: ListenerType) -> Handled | None:
     if listener is ListenerType.BROKER and api.broker is not None:
-        return api.broker
+        part, handle = api.broker
+        return Handled(part, _answering_refusals(handle)) if api.answer_error is not None else api.broker
     if api.controller is None:
         return None
     if listener is ListenerType.BROKER:
@@ -113,6 +115,22 @@ def _answering_errors(handle: ControllerHandler) -> Handler:
             return answer_error(request, error, context.api_version)
 
     return answering(answer)
+
+
+def _answering_refusals(handle: Handler) -> Handler:
+    """Answer a KafkaError of a broker's handler in the form of the API, as for a controller's handler."""
+
+    def answer(part: object, request: Message, context: RequestContext) -> object:
+        def refused(error: KafkaError) -> object:
+            return answer_error(request, error, context.api_version)
+
+        try:
+            response = handle(part, request, context)
+        except KafkaError as error:
+            return refused(error)
+        return response.recover(refused) if isinstance(response, Answer) else response
+
+    return answer
 
 
 def answer_error(request: Message, error: KafkaError, api_version: int) -> Message:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from penstock.broker.api_table import ListenerType, NodeControllerApis, bound
+from penstock.broker.control.authorization import Authorization
 from penstock.broker.control.channels import ControllerChannels
 from penstock.broker.control.controller import Controller
 from penstock.broker.control.controller_registration import ControllerRegistration
@@ -113,6 +114,7 @@ class Broker:
         self.metadata = MetadataFollower(self.loop)
         self.image = self.metadata.image
         """The cluster's current metadata."""
+        self.authorization = Authorization(config, self.quorum, self.metadata)
         self.controller = Controller(self, self.quorum, self.metadata)
         self.controller_apis: ControllerApis = NodeControllerApis(self)
         self.channels = ControllerChannels(self, self.controller_apis, self._active_controller)
@@ -158,7 +160,7 @@ class Broker:
             key: api._replace(handle=acknowledging(key, api.handle))
             for key, api in bound(self, listener).items()
         }
-        return Dispatcher(apis, self.loop_lag, self.server.stats)
+        return Dispatcher(apis, self.loop_lag, self.server.stats, self.authorization.permissions)
 
     def _claim_directories(self) -> LogManager:
         """Lock the log directories and check that they belong to this node. Raises CannotStart."""

@@ -18,6 +18,7 @@ from penstock.broker.api_entry import Api
 from penstock.metadata.controller.partitions import create_partitions
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.messages import CreatePartitionsRequest, CreatePartitionsResponse
+from penstock.security.acls import Operation, ResourceType
 
 if TYPE_CHECKING:
     from penstock.broker.control.controller import Controller
@@ -27,7 +28,11 @@ if TYPE_CHECKING:
 async def handle_as_controller(
     controller: Controller, request: CreatePartitionsRequest, context: RequestContext
 ) -> CreatePartitionsResponse:
-    return await controller.submit_and_follow(partial(create_partitions, request=request), request.timeout_ms)
+    may_alter = context.permissions.allowed(
+        Operation.ALTER, ResourceType.TOPIC, {topic.name for topic in request.topics}
+    )
+    decide = partial(create_partitions, request=request, may_alter=may_alter)
+    return await controller.submit_and_follow(decide, request.timeout_ms)
 
 
 def answer_error(
@@ -42,6 +47,8 @@ def answer_error(
     )
 
 
-API = Api(CreatePartitionsRequest, answer_error=answer_error).on_controller(
-    lambda node: node.controller, handle_as_controller
+API = (
+    Api(CreatePartitionsRequest, answer_error=answer_error)
+    .on_controller(lambda node: node.controller, handle_as_controller)
+    .needs((Operation.ALTER, ResourceType.TOPIC))
 )

@@ -1,7 +1,8 @@
 """DescribeCluster (60): report the cluster's id, its nodes, and the node to send controller requests to.
 
 Versions 0 to 2. A broker's listener describes brokers and a controller's listener describes controllers
-(KIP-919). A request for the other kind is refused.
+(KIP-919). A request for the other kind is refused. Everybody may see the brokers, as clients need them; a
+controller answers only who may alter the cluster.
 
 Versions:
 - 1: `endpoint_type`, to describe controllers (KIP-919)
@@ -12,10 +13,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Protocol
 
-from penstock.broker.api.authorized_operations import CLUSTER_OPERATIONS
 from penstock.broker.api_entry import Api
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import DescribeClusterRequest, DescribeClusterResponse
+from penstock.security.acls import CLUSTER_NAME, Operation, ResourceType
 
 if TYPE_CHECKING:
     from penstock.broker.network.context import RequestContext
@@ -46,8 +47,15 @@ def handle(parts: Parts, request: DescribeClusterRequest, context: RequestContex
         brokers=_brokers(parts, context.listener_name, request.include_fenced_brokers),
     )
     if request.include_cluster_authorized_operations:
-        response.cluster_authorized_operations = CLUSTER_OPERATIONS
+        response.cluster_authorized_operations = _authorized_operations(context)
     return response
+
+
+def _authorized_operations(context: RequestContext) -> int:
+    permissions = context.permissions
+    if not permissions.allows(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
+        return 0
+    return permissions.operations(ResourceType.CLUSTER, CLUSTER_NAME)
 
 
 def _brokers(
@@ -73,6 +81,7 @@ def _brokers(
 async def handle_as_controller(
     parts: Parts, request: DescribeClusterRequest, context: RequestContext
 ) -> DescribeClusterResponse:
+    context.permissions.require(Operation.ALTER)
     if request.endpoint_type != _CONTROLLERS:
         return _refused(request.endpoint_type, _CONTROLLERS)
     controllers = _controllers(parts, context.listener_name)
@@ -85,7 +94,7 @@ async def handle_as_controller(
         brokers=controllers,
     )
     if request.include_cluster_authorized_operations:
-        response.cluster_authorized_operations = CLUSTER_OPERATIONS
+        response.cluster_authorized_operations = _authorized_operations(context)
     return response
 
 
@@ -120,4 +129,8 @@ API = (
     Api(DescribeClusterRequest)
     .on_broker(lambda node: node, handle)
     .on_controller(lambda node: node, handle_as_controller)
+    .needs(
+        (Operation.DESCRIBE, ResourceType.CLUSTER, "on brokers, to see the authorized operations"),
+        (Operation.ALTER, ResourceType.CLUSTER, "on controllers"),
+    )
 )

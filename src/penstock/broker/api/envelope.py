@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from penstock.broker.api_entry import Api
 from penstock.broker.control.forwarding import answer_envelope
 from penstock.protocol.messages import EnvelopeRequest
+from penstock.security.acls import Operation, ResourceType
 
 if TYPE_CHECKING:
     from penstock.broker.control.controller_apis import ControllerApis
@@ -23,4 +24,8 @@ async def handle_as_controller(
     return await answer_envelope(apis, request, context)
 
 
-API = Api(EnvelopeRequest).on_controller(lambda node: node.controller_apis, handle_as_controller)
+API = (
+    Api(EnvelopeRequest)
+    .on_controller(lambda node: node.controller_apis, handle_as_controller)
+    .needs((Operation.CLUSTER_ACTION, ResourceType.CLUSTER))
+)

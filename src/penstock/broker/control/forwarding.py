@@ -10,6 +10,7 @@ import ipaddress
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from penstock.broker.control.authorization import request_name
 from penstock.broker.network.answers import CloseConnection
 from penstock.broker.network.context import RequestContext
 from penstock.broker.peers import ControllerChannel, PeerError
@@ -24,6 +25,7 @@ from penstock.protocol.messages import (
     RequestHeader,
     ResponseHeader,
 )
+from penstock.security.acls import Operation
 
 if TYPE_CHECKING:
     from penstock.broker.control.controller_apis import ControllerApis
@@ -182,20 +184,24 @@ async def answer_envelope(
     """Answer the request in an envelope on the active controller, with a response in an envelope.
 
     The envelope's own error codes are Kafka's: NOT_CONTROLLER, UNSUPPORTED_VERSION for a request that cannot
-    be decoded, INVALID_REQUEST for one that may not be forwarded, PRINCIPAL_DESERIALIZATION_FAILURE.
+    be decoded, INVALID_REQUEST for one that may not be forwarded, PRINCIPAL_DESERIALIZATION_FAILURE, and
+    CLUSTER_AUTHORIZATION_FAILED for a sender that is no broker.
     """
     try:
+        context.permissions.require(Operation.CLUSTER_ACTION)
         key, header, request = _open(apis, envelope)
         handle = apis.handler(key)
         if key not in FORWARDABLE or handle is None:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"{key.name} is not eligible for forwarding")
+        host, principal = _address(envelope.client_host_address), _principal(envelope.request_principal)
         forwarded = RequestContext(
             header.request_api_version,
             header.client_id or "",
-            _address(envelope.client_host_address),
-            _principal(envelope.request_principal),
+            host,
+            principal,
             context.listener_name,
             is_forwarded=True,
+            permissions=context.permissions.on_behalf_of(principal, host, request_name(key)),
         )
     except KafkaError as error:
         return EnvelopeResponse(error_code=error.code)

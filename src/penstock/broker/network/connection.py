@@ -163,8 +163,8 @@ class Connection:
         self.client_host = peer[0]
         self.client_id = ""
         self.client_id_raw = b""
-        self.contexts: dict[int, RequestContext] = {}
-        """The contexts by API version, valid while the client id and the principal stay the same."""
+        self.contexts: dict[object, RequestContext] = {}
+        """The contexts by API and version, valid while the client id and the principal stay the same."""
         self.principal = "User:ANONYMOUS"
         self.listener_name = listener_name
         self.last_active_s = self._loop.time()

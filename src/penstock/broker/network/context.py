@@ -1,11 +1,13 @@
 """The context of a request: its sender and version, which a handler may use beside the body.
 
-It is the same for all requests of one API version on a connection, so the connection caches it.
+It is the same for all requests of one API and version on a connection, so the connection caches it.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
+
+from penstock.security.permissions import UNRESTRICTED, Permissions
 
 
 class RequestContext(NamedTuple):
@@ -20,3 +22,5 @@ class RequestContext(NamedTuple):
     listener_name: str
     is_forwarded: bool = False
     """Whether a broker has forwarded the request, on this node or in an Envelope."""
+    permissions: Permissions = UNRESTRICTED
+    """What the principal may do. Handlers ask it about each resource that a request names."""

@@ -10,7 +10,7 @@ import logging
 import struct
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from penstock.broker.network.answers import Answer, CloseConnection, Handler
@@ -29,6 +29,7 @@ from penstock.protocol.messages import ApiVersionsResponse
 if TYPE_CHECKING:
     from penstock.broker.network.loop_lag import LoopLag
     from penstock.broker.network.stats import ServerStats
+    from penstock.security.permissions import Permissions
 
 log = logging.getLogger(__name__)
 
@@ -111,8 +112,16 @@ class Served:
 class Dispatcher:
     """The dispatcher of one kind of listener. It decodes requests, calls handlers and encodes responses."""
 
-    def __init__(self, apis: Mapping[ApiKey, ServedApi], loop_lag: LoopLag, connections: ServerStats) -> None:
+    def __init__(
+        self,
+        apis: Mapping[ApiKey, ServedApi],
+        loop_lag: LoopLag,
+        connections: ServerStats,
+        permissions: Callable[[str, str, ApiKey], Permissions],
+    ) -> None:
+        """Create a dispatcher. ``permissions`` gives what a principal at a host may do by an API."""
         self._apis = apis
+        self._permissions = permissions
         self._loop_lag = loop_lag
         self._connections = connections
         self._served: dict[tuple[int, int], Served] = {}
@@ -164,7 +173,7 @@ class Dispatcher:
                 request, _ = served.decode(api_version, frame, body)
         except (MalformedMessage, IndexError) as error:
             raise HostileFrame(f"{served.api_key.name} v{api_version}: {error}") from None
-        context = connection.contexts.get(api_version) or _context(connection, api_version)
+        context = connection.contexts.get(served) or self._context(connection, served)
         stats = served.stats
         stats.requests += 1
         stats.request_bytes += len(frame)
@@ -202,7 +211,7 @@ class Dispatcher:
         decoded: Answer[tuple[Message, int]],
     ) -> PendingReply:
         """Call the handler once the request is decoded, which needs nothing of its frame any more."""
-        context = connection.contexts.get(served.version) or _context(connection, served.version)
+        context = connection.contexts.get(served) or self._context(connection, served)
 
         async def handle() -> object:
             try:
@@ -245,6 +254,17 @@ class Dispatcher:
         served = Served(key, version, api, self.stats[key])
         self._served[api_key, version] = served
         return served
+
+    def _context(self, connection: Connection, served: Served) -> RequestContext:
+        context = connection.contexts[served] = RequestContext(
+            served.version,
+            connection.client_id,
+            connection.client_host,
+            connection.principal,
+            connection.listener_name,
+            permissions=self._permissions(connection.principal, connection.client_host, served.api_key),
+        )
+        return context
 
     def _refuse_version(self, api_key: int, api_version: int, correlation_id: int) -> Reply:
         """Answer a too new ApiVersions in version 0 (KIP-511); for any other API, close the connection."""
@@ -372,17 +392,6 @@ def frame_reply(served: Served, correlation_id: int, body: bytes) -> bytes:
     if served.flexible_response:
         return _response_v1(len(body) + 5, correlation_id, 0) + body
     return _response_v0(len(body) + 4, correlation_id) + body
-
-
-def _context(connection: Connection, api_version: int) -> RequestContext:
-    context = connection.contexts[api_version] = RequestContext(
-        api_version,
-        connection.client_id,
-        connection.client_host,
-        connection.principal,
-        connection.listener_name,
-    )
-    return context
 
 
 def _set_client_id(connection: Connection, raw: memoryview | bytes) -> None:

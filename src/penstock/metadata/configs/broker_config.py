@@ -14,7 +14,13 @@ from typing import Final
 
 from penstock.metadata.configs.cleaner import check_cleaner_memory
 from penstock.metadata.configs.cordoned import CORDONED_LOG_DIRS, cordoned_paths
-from penstock.metadata.configs.definition import ConfigKey, ConfigValue, InvalidConfig, UpdateMode
+from penstock.metadata.configs.definition import (
+    ConfigKey,
+    ConfigValue,
+    InvalidConfig,
+    UpdateMode,
+    invalid,
+)
 from penstock.metadata.configs.listeners import (
     ANY_ADDRESS,
     Address,
@@ -98,6 +104,7 @@ class BrokerConfig(Mapping[str, ConfigValue]):
         check_cleaner_memory(config)
         config.check_listeners()
         _ = config.cordoned_log_dirs
+        _ = config.super_users
         return config
 
     @classmethod
@@ -174,6 +181,25 @@ class BrokerConfig(Mapping[str, ConfigValue]):
     def rack(self) -> str | None:
         rack = self["broker.rack"]
         return rack if isinstance(rack, str) else None
+
+    @property
+    def has_authorizer(self) -> bool:
+        """Whether requests are authorized by ACLs; otherwise everything is allowed."""
+        return bool(self.get_str("authorizer.class.name"))
+
+    @cached_property
+    def super_users(self) -> frozenset[str]:
+        """The principals that may do everything. Raises InvalidConfig for one without a type."""
+        users = [user.strip() for user in self.get_str("super.users").split(";")]
+        for user in users:
+            if user and not user.partition(":")[2]:
+                raise invalid("super.users", user, "expected a type and a name, such as User:admin")
+        return frozenset(filter(None, users))
+
+    @property
+    def allows_without_acl(self) -> bool:
+        """Whether everything is allowed on a resource that has no ACL."""
+        return self.get_bool("allow.everyone.if.no.acl.found")
 
     @cached_property
     def listeners(self) -> list[Listener]:

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from penstock.metadata.configs.broker_config import BrokerConfig
 
 _ONLY: Final[Mapping[str, tuple[ConfigValue, str]]] = {
-    "authorizer.class.name": ("", "there is no authorizer yet"),
     "create.topic.policy.class.name": (None, "Java classes cannot be loaded"),
     "alter.config.policy.class.name": (None, "Java classes cannot be loaded"),
     "client.quota.callback.class": (None, "Java classes cannot be loaded"),
@@ -28,6 +27,9 @@ _ONLY: Final[Mapping[str, tuple[ConfigValue, str]]] = {
     "transaction.two.phase.commit.enable": (False, "only its producer can decide a transaction"),
 }
 
+STANDARD_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+"""The authorizer with ACLs in the metadata log (KIP-801)."""
+
 RACK_AWARE_SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 """The selector of KIP-392, by which consumers read from an in-sync replica in their rack."""
 
@@ -37,6 +39,10 @@ def refuse_unsupported(config: BrokerConfig) -> None:
     for name, (only, reason) in _ONLY.items():
         if config[name] != only:
             raise invalid(name, str(config.static[name]), reason)
+    authorizer = config["authorizer.class.name"]
+    if authorizer not in ("", STANDARD_AUTHORIZER):
+        reason = f"Java classes cannot be loaded; {STANDARD_AUTHORIZER} is built in"
+        raise invalid("authorizer.class.name", str(authorizer), reason)
     selector = config["replica.selector.class"]
     if selector not in (None, RACK_AWARE_SELECTOR):
         reason = f"Java classes cannot be loaded; {RACK_AWARE_SELECTOR} is built in"
@@ -56,7 +62,7 @@ _PARTS_TO_COME: Final = (
     ("connection.failed.authentication.", "there is no authentication yet"),
     ("connections.max.reauth.", "there is no authentication yet"),
     ("principal.builder.", "there is no authentication yet"),
-    ("early.start.listeners", "there is no authorizer yet"),
+    ("early.start.listeners", "the listeners of controllers open early, and no others"),
     ("delegation.token.", "there are no delegation tokens yet"),
     ("group.consumer.", "groups have the classic protocol"),
     ("group.streams.", "groups have the classic protocol"),

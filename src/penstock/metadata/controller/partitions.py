@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import TypeAlias
 
 from penstock.metadata.controller.placement import manual_partition, place, placed_partition
@@ -19,9 +20,12 @@ PartitionsResult: TypeAlias = CreatePartitionsResponse.CreatePartitionsTopicResu
 
 
 def create_partitions(
-    state: ControllerState, request: CreatePartitionsRequest
+    state: ControllerState, request: CreatePartitionsRequest, may_alter: Container[str] | None = None
 ) -> Decision[CreatePartitionsResponse]:
-    """Raise the partition counts of topics; a count never falls."""
+    """Raise the partition counts of topics; a count never falls.
+
+    Topics outside of ``may_alter`` are refused; None stands for all.
+    """
     records: list[Message] = []
     results: list[PartitionsResult] = []
     duplicates = set(repeated(topic.name for topic in request.topics))
@@ -32,6 +36,8 @@ def create_partitions(
         if topic.name in duplicates:
             continue
         try:
+            if may_alter is not None and topic.name not in may_alter:
+                raise Refusal(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
             added = _added_partitions(state, topic, budget)
         except Refusal as refusal:
             results.append(_result(topic.name, refusal))

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias, cast
 
+from penstock.metadata.image.acls import AclsImage
 from penstock.metadata.image.cluster import BrokerRegistration, ClusterImage
 from penstock.metadata.image.configs import ConfigResource, ConfigsImage, ResourceType
 from penstock.metadata.image.topics import TopicImage, TopicsImage
@@ -25,7 +26,7 @@ log = logging.getLogger(__name__)
 QuotaEntity: TypeAlias = tuple[tuple[str, str | None], ...]
 
 
-_Copyable: Final = (TopicsImage, ClusterImage, ConfigsImage, dict, list)
+_Copyable: Final = (TopicsImage, ClusterImage, ConfigsImage, AclsImage, dict, list)
 
 
 @dataclass(slots=True)
@@ -66,7 +67,7 @@ class MetadataImage:
         self.next_producer_id = 0
         self.producer_ids: m.ProducerIdsRecord | None = None
         self.client_quotas: dict[QuotaEntity, dict[str, float]] = {}
-        self.acls: dict[bytes, m.AccessControlEntryRecord] = {}
+        self.acls = AclsImage()
         self.scram: dict[tuple[int, str], m.UserScramCredentialRecord] = {}
         self.delegation_tokens: dict[str, m.DelegationTokenRecord] = {}
         self._transaction: list[m.Message] | None = None
@@ -147,7 +148,7 @@ class MetadataImage:
                 )
         if self.producer_ids is not None:
             yield self.producer_ids
-        yield from self.acls.values()
+        yield from self.acls.records()
         yield from self.scram.values()
         yield from self.delegation_tokens.values()
 
@@ -265,13 +266,13 @@ def _client_quota(image: MetadataImage, record: m.ClientQuotaRecord, _delta: Met
 
 
 def _acl(image: MetadataImage, record: m.AccessControlEntryRecord, _delta: MetadataDelta) -> None:
-    image.acls[record.id] = record
+    image.acls.put(record)
 
 
 def _remove_acl(
     image: MetadataImage, record: m.RemoveAccessControlEntryRecord, _delta: MetadataDelta
 ) -> None:
-    image.acls.pop(record.id, None)
+    image.acls.remove(record)
 
 
 def _scram(image: MetadataImage, record: m.UserScramCredentialRecord, _delta: MetadataDelta) -> None:

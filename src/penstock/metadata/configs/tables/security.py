@@ -3,6 +3,10 @@
 TABLE = """
 authorizer.class.name: string = ""
     Class that authorizes requests; empty means that all requests are allowed.
+super.users: string = ""
+    Principals that may do everything, separated by semicolons: User:admin;User:broker.
+allow.everyone.if.no.acl.found: boolean = false
+    Allows everything on resources that have no ACL at all.
 early.start.listeners: list
     Listeners that may open before the authorizer is ready.
 sasl.mechanism.controller.protocol: string = GSSAPI

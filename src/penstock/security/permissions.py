@@ -1,0 +1,229 @@
+"""What the sender of a request may do: the question that handlers ask, and the audit log of its answers.
+
+`UNRESTRICTED` is the answer of a node without an authorizer, and of what a node asks itself. `Granted` asks
+the authorizer and keeps its decisions until an ACL changes, because clients ask the same again and again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Iterable
+from typing import Final, Protocol
+
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.security.acls import CLUSTER_NAME, OPERATIONS, Operation, ResourceType
+from penstock.security.authorizer import Authorizer, Decision, NotReady, java_address
+
+audit: Final = logging.getLogger("kafka.authorizer.logger")
+"""Kafka's audit log: denials at INFO, permissions at DEBUG, questions that grant nothing at TRACE."""
+
+TRACE: Final = 5
+"""The level below DEBUG."""
+
+_KEPT_DECISIONS_MAX: Final = 4096
+"""The limit on the decisions that one connection keeps per API: clients choose the names."""
+
+
+class Permissions(Protocol):
+    """What the principal of a request may do."""
+
+    @property
+    def is_unrestricted(self) -> bool:
+        """Whether everything is allowed, so that hot paths need not ask for each resource."""
+
+    def allows(
+        self,
+        operation: Operation,
+        resource_type: ResourceType,
+        name: str,
+        *,
+        logs_denial: bool = True,
+        logs_permission: bool = True,
+        references: int = 1,
+    ) -> bool:
+        """Whether the operation on one resource is allowed.
+
+        A denial is logged at INFO, unless the request did not name the resource itself (``logs_denial``).
+        ``references`` is how often the request names it. Raises KafkaError until the ACLs are loaded.
+        """
+
+    def allowed(
+        self,
+        operation: Operation,
+        resource_type: ResourceType,
+        names: Iterable[str],
+        *,
+        logs_denial: bool = True,
+        logs_permission: bool = True,
+    ) -> set[str]:
+        """The resources of ``names`` on which the operation is allowed, as `allows` decides."""
+
+    def allows_some(self, operation: Operation, resource_type: ResourceType) -> bool:
+        """Whether the operation is allowed on at least one resource of the type (KIP-679)."""
+
+    def operations(self, resource_type: ResourceType, name: str) -> int:
+        """The bit field of the operations that are allowed on a resource (KIP-430)."""
+
+    def require(self, operation: Operation) -> None:
+        """Raise KafkaError CLUSTER_AUTHORIZATION_FAILED unless the operation on the cluster is allowed."""
+
+    def on_behalf_of(self, principal: str, host: str, request: str) -> Permissions:
+        """The permissions of the client whose request a broker forwards."""
+
+
+class Unrestricted:
+    """Everything is allowed."""
+
+    is_unrestricted: Final = True
+
+    def allows(
+        self,
+        operation: Operation,
+        resource_type: ResourceType,
+        name: str,
+        *,
+        logs_denial: bool = True,
+        logs_permission: bool = True,
+        references: int = 1,
+    ) -> bool:
+        return True
+
+    def allowed(
+        self,
+        operation: Operation,
+        resource_type: ResourceType,
+        names: Iterable[str],
+        *,
+        logs_denial: bool = True,
+        logs_permission: bool = True,
+    ) -> set[str]:
+        return set(names)
+
+    def allows_some(self, operation: Operation, resource_type: ResourceType) -> bool:
+        return True
+
+    def operations(self, resource_type: ResourceType, name: str) -> int:
+        return _bits(OPERATIONS[resource_type])
+
+    def require(self, operation: Operation) -> None:
+        return
+
+    def on_behalf_of(self, principal: str, host: str, request: str) -> Permissions:
+        return self
+
+
+UNRESTRICTED: Final = Unrestricted()
+
+
+class Granted:
+    """What one principal at one host may do by one API, as an authorizer decides."""
+
+    is_unrestricted: Final = False
+
+    __slots__ = ("_authorizer", "_decisions", "_host", "_principal", "_request", "_version")
+
+    def __init__(self, authorizer: Authorizer, principal: str, host: str, request: str) -> None:
+        self._authorizer = authorizer
+        self._principal = principal
+        self._host = java_address(host)
+        self._request = request
+        self._version = authorizer.version
+        self._decisions: dict[tuple[int, str], Decision] = {}
+
+    def allows(
+        self,
+        operation: Operation,
+        resource_type: ResourceType,
+        name: str,
+        *,
+        logs_denial: bool = True,
+        logs_permission: bool = True,
+        references: int = 1,
+    ) -> bool:
+        if self._version != self._authorizer.version or len(self._decisions) >= _KEPT_DECISIONS_MAX:
+            self._version = self._authorizer.version
+            self._decisions.clear()
+        key = (operation << 3 | resource_type, name)
+        decision = self._decisions.get(key)
+        if decision is None:
+            decision = self._decisions[key] = self._decide(operation, resource_type, name)
+        if decision.is_allowed:
+            level = logging.DEBUG if logs_permission else TRACE
+        else:
+            level = logging.INFO if logs_denial else TRACE
+        if audit.isEnabledFor(level):
+            audit.log(
+                level,
+                "Principal = %s is %s operation = %s from host = %s on resource = %s:LITERAL:%s "
+                "for request = %s with resourceRefCount = %d based on rule %s",
+                self._principal,
+                "Allowed" if decision.is_allowed else "Denied",
+                operation.name,
+                self._host,
+                resource_type.title,
+                name,
+                self._request,
+                references,
+                decision.rule,
+            )
+        return decision.is_allowed
+
+    def allowed(
+        self,
+        operation: Operation,
+        resource_type: ResourceType,
+        names: Iterable[str],
+        *,
+        logs_denial: bool = True,
+        logs_permission: bool = True,
+    ) -> set[str]:
+        return {
+            name
+            for name, count in Counter(names).items()
+            if self.allows(
+                operation,
+                resource_type,
+                name,
+                logs_denial=logs_denial,
+                logs_permission=logs_permission,
+                references=count,
+            )
+        }
+
+    def allows_some(self, operation: Operation, resource_type: ResourceType) -> bool:
+        try:
+            return self._authorizer.allows_some(self._principal, self._host, operation, resource_type)
+        except NotReady:
+            raise _not_ready() from None
+
+    def operations(self, resource_type: ResourceType, name: str) -> int:
+        return _bits(
+            operation
+            for operation in OPERATIONS[resource_type]
+            if self.allows(operation, resource_type, name, logs_denial=False, logs_permission=False)
+        )
+
+    def require(self, operation: Operation) -> None:
+        if not self.allows(operation, ResourceType.CLUSTER, CLUSTER_NAME):
+            raise KafkaError(
+                ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+                f"Request {self._request} needs {operation.name} permission.",
+            )
+
+    def on_behalf_of(self, principal: str, host: str, request: str) -> Permissions:
+        return Granted(self._authorizer, principal, host, request)
+
+    def _decide(self, operation: Operation, resource_type: ResourceType, name: str) -> Decision:
+        try:
+            return self._authorizer.decide(self._principal, self._host, operation, resource_type, name)
+        except NotReady:
+            raise _not_ready() from None
+
+
+def _not_ready() -> KafkaError:
+    return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "the ACLs are not loaded yet: try again")
+
+
+def _bits(operations: Iterable[Operation]) -> int:
+    return sum(1 << operation for operation in operations)
