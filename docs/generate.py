@@ -55,6 +55,7 @@ def generated_documents() -> Iterator[tuple[Path, str]]:
     """Each document with generated parts, as it should be."""
     parts: Mapping[str, Mapping[str, Callable[[], str]]] = {
         "compatibility.md": {"release": release, "apis": apis},
+        "security.md": {"permissions": permissions},
         "configuration.md": {
             "broker configs": lambda: configs(BROKER_KEYS),
             "topic configs": lambda: configs(TOPIC_KEYS),
@@ -126,6 +127,16 @@ def apis() -> str:
         known = shown_range(api_keys.api_range(key))
         listeners = ", ".join(api_keys.api(key).listeners)
         lines.append(f"| {key.value} | {key.name} | {served} | {known} | {listeners} |")
+    return "\n".join(lines)
+
+
+def permissions() -> str:
+    """The permissions that each API checks."""
+    lines = ["| API | operation | resource | when |", "| --- | --- | --- | --- |"]
+    for key, api in api_table.apis().items():
+        for needed in api.permissions:
+            kind = needed.resource_type.title
+            lines.append(f"| {key.name} | {needed.operation.name} | {kind} | {needed.condition} |")
     return "\n".join(lines)
 
 

@@ -36,8 +36,12 @@ def row(owner: str, key: ConfigKey) -> str:
     )
 
 
+AUTHORIZERS = ("super.users", "allow.everyone.if.no.acl.found")
+"""The settings that StandardAuthorizer reads, which Apache Kafka does not define."""
+
+
 def is_kafkas(key: ConfigKey) -> bool:
-    return not key.name.startswith(("penstock.", "confluent."))
+    return not key.name.startswith(("penstock.", "confluent.")) and key.name not in AUTHORIZERS
 
 
 def _range(expected: str) -> str:

@@ -31,9 +31,6 @@ _IMPLIES: Final[Mapping[Operation, frozenset[Operation]]] = {
 }
 """The operations whose permission includes the permission for another one. A denial includes nothing."""
 
-_SOME_NAME: Final = "hardcode"
-"""The resource that Kafka asks about first, to find out whether a principal may use all of them."""
-
 
 class NotReady(Exception):
     """The ACLs are not loaded yet, so only super users can be served."""
@@ -114,13 +111,11 @@ class Authorizer:
     def allows_some(
         self, principal: str, host: str, operation: Operation, resource_type: ResourceType
     ) -> bool:
-        """Whether ``principal`` may do the operation on at least one resource of the type (KIP-679).
+        """Whether ACLs let ``principal`` do the operation on at least one resource of the type (KIP-679).
 
         An ACL that allows a name or a prefix counts unless others deny all of it. As in Kafka, operations
-        that include another one do not count here. Raises NotReady.
+        that include another one do not count here, nor do super users.
         """
-        if self.decide(principal, host, operation, resource_type, _SOME_NAME).is_allowed:
-            return True
         allowed: set[tuple[PatternType, str]] = set()
         denied: set[tuple[PatternType, str]] = set()
         for acl in self._of_type[resource_type]:
