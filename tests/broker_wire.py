@@ -30,9 +30,11 @@ CLIENT_ID = "wire"
 class Wire:
     """A connection. A test can pipeline by calling `send` several times before `receive`."""
 
-    def __init__(self, bootstrap_servers: str, timeout_s: float = 60.0) -> None:
+    def __init__(self, bootstrap_servers: str, timeout_s: float = 60.0, source: str | None = None) -> None:
+        """``source`` is the address of this end of the connection, by default the kernel's choice."""
         host, port = bootstrap_servers.rsplit(":", 1)
-        self.socket = socket.create_connection((host, int(port)), timeout_s)
+        own = None if source is None else (source, 0)
+        self.socket = socket.create_connection((host, int(port)), timeout_s, own)
         self._sent: list[tuple[int, ApiKey, int]] = []
         self._correlation_ids = itertools.count(1)
 

@@ -31,7 +31,7 @@ def test_requests_at_work_end_before_the_logs_close() -> None:
 
     async def stop() -> None:
         nothing: Any = None
-        dispatcher = Dispatcher({}, nothing, nothing)
+        dispatcher = Dispatcher({}, nothing, nothing, nothing)
         connection: Any = SimpleNamespace(close=lambda *_: events.append("closed"))
         api = ServedApi(nothing, nothing, (3, 13), (0, 13))
         served = Served(ApiKey.PRODUCE, PRODUCE_VERSION, api, ApiStats())

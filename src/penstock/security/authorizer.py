@@ -58,6 +58,9 @@ class Authorizer:
         """A number that grows with each change: decisions of before must be made again."""
         self.is_ready = False
         """Whether the ACLs are loaded. Until then `decide` serves super users only."""
+        self.allowed = 0
+        self.denied = 0
+        """The decisions that requests were given, also those that a connection had kept."""
         self._without_acl = _DEFAULT_ALLOW if allows_without_acl else _DEFAULT_DENY
         self._acls: dict[bytes, Acl] = {}
         self._of_type: dict[ResourceType, _Patterns] = {kind: _Patterns() for kind in ResourceType}

@@ -153,8 +153,10 @@ class Granted:
         if decision is None:
             decision = self._decisions[key] = self._decide(operation, resource_type, name)
         if decision.is_allowed:
+            self._authorizer.allowed += 1
             level = logging.DEBUG if logs_permission else TRACE
         else:
+            self._authorizer.denied += 1
             level = logging.INFO if logs_denial else TRACE
         if audit.isEnabledFor(level):
             audit.log(

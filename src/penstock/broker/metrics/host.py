@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     import asyncio
 
+    from penstock.broker.control.authorization import Authorization
     from penstock.broker.control.lifecycle import BrokerLifecycle
     from penstock.broker.control.metadata_follower import MetadataFollower
     from penstock.broker.coordination.groups.runtime import GroupCoordinatorRuntime
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 class MetricsHost(Protocol):
     """A node with the parts that count."""
 
+    authorization: Authorization
     cold_reads: ColdReads
     config: BrokerConfig
     dispatcher: Dispatcher

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from penstock.broker.metrics.authorizer_metrics import authorizer_metrics
 from penstock.broker.metrics.cleaner_metrics import cleaner_metrics
 from penstock.broker.metrics.cluster_metrics import Elections, cluster_metrics
 from penstock.broker.metrics.group_metrics import group_metrics
@@ -41,6 +42,7 @@ class BrokerCollector(Collector):
         yield from group_metrics(self._host.groups)
         yield from cleaner_metrics(self._host.logs.cleaner, self._host.clock_ms())
         yield from transaction_metrics(self._host.transactions)
+        yield from authorizer_metrics(self._host.authorization.authorizer)
         yield from cluster_metrics(self._host, self._elections)
 
     def _requests(self) -> Iterable[Metric]:

@@ -1,0 +1,31 @@
+"""Penstock refuses, hides and allows exactly what Apache Kafka does."""
+
+import os
+from pathlib import Path
+
+import pytest
+from acl_conversation import SETTINGS, converse
+
+from kafka_node import KafkaNode
+from penstock.testing import Cluster
+
+WHAT_KAFKA_SAYS = Path(__file__).with_name("acl_conversation.txt")
+
+pytestmark = pytest.mark.timeout(300)
+
+
+def test_penstock_says_what_kafka_says() -> None:
+    with Cluster(SETTINGS) as cluster:
+        assert converse(cluster.bootstrap_servers) == WHAT_KAFKA_SAYS.read_text()
+
+
+@pytest.mark.long
+@pytest.mark.kafka
+def test_kafka_says_so(kafka_libs: Path, tmp_path: Path) -> None:
+    """With PENSTOCK_REWRITE=1 the test stores the answers, for review before a commit."""
+    with KafkaNode(kafka_libs, tmp_path, config=SETTINGS) as kafka:
+        answers = converse(kafka.bootstrap_servers, settle_s=0.15)
+    if os.environ.get("PENSTOCK_REWRITE"):
+        WHAT_KAFKA_SAYS.write_text(answers)
+    else:
+        assert answers == WHAT_KAFKA_SAYS.read_text()
