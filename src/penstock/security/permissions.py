@@ -21,6 +21,15 @@ audit: Final = logging.getLogger("kafka.authorizer.logger")
 TRACE: Final = 5
 """The level below DEBUG."""
 
+AUTHORIZATION_FAILED: Final = {
+    ResourceType.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    ResourceType.GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    ResourceType.CLUSTER: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    ResourceType.TRANSACTIONAL_ID: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    ResourceType.DELEGATION_TOKEN: ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
+}
+"""The error for a resource on which an operation is not allowed."""
+
 _KEPT_DECISIONS_MAX: Final = 4096
 """The limit on the decisions that one connection keeps per API: clients choose the names."""
 
@@ -69,8 +78,13 @@ class Permissions(Protocol):
     def operations(self, resource_type: ResourceType, name: str) -> int:
         """The bit field of the operations that are allowed on a resource (KIP-430)."""
 
-    def require(self, operation: Operation) -> None:
-        """Raise KafkaError CLUSTER_AUTHORIZATION_FAILED unless the operation on the cluster is allowed."""
+    def require(
+        self,
+        operation: Operation,
+        resource_type: ResourceType = ResourceType.CLUSTER,
+        name: str = CLUSTER_NAME,
+    ) -> None:
+        """Raise the KafkaError of the resource's type, such as GROUP_AUTHORIZATION_FAILED, unless allowed."""
 
     def on_behalf_of(self, principal: str, host: str, request: str) -> Permissions:
         """The permissions of the client whose request a broker forwards."""
@@ -110,7 +124,12 @@ class Unrestricted:
     def operations(self, resource_type: ResourceType, name: str) -> int:
         return _bits(OPERATIONS[resource_type])
 
-    def require(self, operation: Operation) -> None:
+    def require(
+        self,
+        operation: Operation,
+        resource_type: ResourceType = ResourceType.CLUSTER,
+        name: str = CLUSTER_NAME,
+    ) -> None:
         return
 
     def on_behalf_of(self, principal: str, host: str, request: str) -> Permissions:
@@ -209,10 +228,15 @@ class Granted:
             if self.allows(operation, resource_type, name, logs_denial=False, logs_permission=False)
         )
 
-    def require(self, operation: Operation) -> None:
-        if not self.allows(operation, ResourceType.CLUSTER, CLUSTER_NAME):
+    def require(
+        self,
+        operation: Operation,
+        resource_type: ResourceType = ResourceType.CLUSTER,
+        name: str = CLUSTER_NAME,
+    ) -> None:
+        if not self.allows(operation, resource_type, name):
             raise KafkaError(
-                ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+                AUTHORIZATION_FAILED[resource_type],
                 f"Request {self._request} needs {operation.name} permission.",
             )
 

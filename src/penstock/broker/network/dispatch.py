@@ -351,12 +351,12 @@ class Dispatcher:
         self, served: Served, correlation_id: int, connection: Connection, error: BaseException
     ) -> list[Part]:
         """Log an exception and answer an error, or close if the message has no field for it."""
-        served.stats.errors += 1
         code, message = ErrorCode.UNKNOWN_SERVER_ERROR, None
         if isinstance(error, KafkaError):
             code, message = error.code, error.message
             log_refusal(served.api_key.name, served.version, connection.client_id, error)
         else:
+            served.stats.errors += 1
             log.error("request failed api=%s version=%d", served.api_key.name, served.version, exc_info=error)
         response = served.response_class()
         if not hasattr(response, "error_code"):
