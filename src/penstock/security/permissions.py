@@ -122,7 +122,7 @@ class Unrestricted:
         return True
 
     def operations(self, resource_type: ResourceType, name: str) -> int:
-        return _bits(OPERATIONS[resource_type])
+        return _ALL_OPERATIONS[resource_type]
 
     def require(
         self,
@@ -254,3 +254,7 @@ class Granted:
 
 def _bits(operations: Iterable[Operation]) -> int:
     return sum(1 << operation for operation in operations)
+
+
+_ALL_OPERATIONS: Final = {kind: _bits(operations) for kind, operations in OPERATIONS.items()}
+"""The bit field of all operations on each type of resource."""

@@ -90,7 +90,7 @@ def test_a_broker_serves_of_what_it_forwards_what_an_old_controller_knows(tmp_pa
     asyncio.run(asyncio.wait_for(scenario(), 30))
 
 
-def test_a_brokers_own_requests_are_made_in_a_version_that_an_old_controller_knows(tmp_path: Path) -> None:
+def test_what_a_broker_asks_for_a_client_has_a_version_that_an_old_controller_knows(tmp_path: Path) -> None:
     async def scenario() -> None:
         old = OldController()
         async with server(old.serve, OLD) as port, running_node(tmp_path) as broker:
@@ -98,10 +98,38 @@ def test_a_brokers_own_requests_are_made_in_a_version_that_an_old_controller_kno
             forwarding = Forwarding(broker, broker.controller_apis, channel)
             create = CreateTopicsRequest(topics=[CreateTopicsRequest.CreatableTopic(name="t")])
             for _ in range(2):
-                response = await forwarding.ask(create, CreateTopicsResponse)
+                response = await forwarding.ask_for(CONTEXT, create, CreateTopicsResponse)
                 assert response.topics[0].name == "t"
             newest = api_keys.api_range(ApiKey.CREATE_TOPICS)[1]
             assert [version for _, version in old.asked] == [newest, 5, 5]
+            with pytest.raises(KafkaError) as refused:
+                await forwarding.ask_for(CONTEXT, DeleteTopicsRequest(timeout_ms=1000), CreateTopicsResponse)
+            assert refused.value.code is ErrorCode.UNSUPPORTED_VERSION
+            channel.close()
+
+    asyncio.run(asyncio.wait_for(scenario(), 30))
+
+
+def test_a_brokers_own_requests_have_no_envelope_and_outlast_a_former_controller(tmp_path: Path) -> None:
+    asked: list[int] = []
+    version = OLD[ApiKey.CREATE_TOPICS][1]
+
+    async def serve(key: int, correlation_id: int, _frame: bytes) -> bytes:
+        asked.append(key)
+        code = ErrorCode.NOT_CONTROLLER if len(asked) == 1 else ErrorCode.NONE
+        result = CreateTopicsResponse.CreatableTopicResult(name="t", error_code=code)
+        header = ResponseHeader(correlation_id=correlation_id)
+        header_version = api_keys.response_header_version(ApiKey.CREATE_TOPICS, version)
+        return header.encode(header_version) + CreateTopicsResponse(topics=[result]).encode(version)
+
+    async def scenario() -> None:
+        async with server(serve, OLD) as port, running_node(tmp_path) as broker:
+            channel = channel_to(lambda: ControllerAddress(9, "127.0.0.1", port))
+            forwarding = Forwarding(broker, broker.controller_apis, channel)
+            create = CreateTopicsRequest(topics=[CreateTopicsRequest.CreatableTopic(name="t")])
+            response = await forwarding.ask(create, CreateTopicsResponse)
+            assert response.topics[0].error_code == ErrorCode.NONE
+            assert asked == [ApiKey.CREATE_TOPICS] * 2
             with pytest.raises(KafkaError) as refused:
                 await forwarding.ask(DeleteTopicsRequest(timeout_ms=1000), CreateTopicsResponse)
             assert refused.value.code is ErrorCode.UNSUPPORTED_VERSION

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from penstock.broker.control.authorization import request_name
 from penstock.broker.network.answers import CloseConnection
 from penstock.broker.network.context import RequestContext
-from penstock.broker.peers import ControllerChannel, PeerError
+from penstock.broker.peers import ControllerChannel, PeerError, PeerViolation
 from penstock.protocol import api_keys
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.codec import MalformedMessage, Message, UnsupportedVersion
@@ -92,20 +92,38 @@ class Forwarding:
         return told
 
     async def ask(self, request: Message, response_type: type[Response]) -> Response:
-        """Return the controller's response to a request of this node itself, with the node's principal.
+        """Return the controller's response to a request of this node itself.
 
-        Raises KafkaError REQUEST_TIMED_OUT, UNSUPPORTED_VERSION, and the controller's error if it is this
-        node.
+        It has no Envelope, so the controller checks this node's own permissions. Raises KafkaError
+        REQUEST_TIMED_OUT, UNSUPPORTED_VERSION.
         """
-        version = self._newest(ApiKey(request.ID))
         try:
-            response = await self._ask(request, version)
+            return await self._channel.call(request, response_type, TIMEOUT_MS)
+        except PeerViolation as error:
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, str(error)) from None
+        except PeerError as error:
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, str(error)) from None
+
+    async def ask_for(
+        self, client: RequestContext, request: Message, response_type: type[Response]
+    ) -> Response:
+        """Return the controller's response to a request that this node makes in the name of a client.
+
+        The client did not send it, so its version is the newest that both nodes serve. Raises KafkaError
+        REQUEST_TIMED_OUT, UNSUPPORTED_VERSION, and the controller's error if it is this node.
+        """
+        key = ApiKey(request.ID)
+        permissions = client.permissions.on_behalf_of(client.principal, client.client_host, request_name(key))
+        version = self._newest(key)
+        context = client._replace(api_version=version, permissions=permissions)
+        try:
+            response = await self.forward(request, context)
         except CloseConnection as refused:
             # There was no connection before, but now the controller has reported its versions.
-            older = self._newest(ApiKey(request.ID))
-            if older == version:
+            version = self._newest(key)
+            if version == context.api_version:
                 raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, str(refused)) from None
-            response, version = await self._ask(request, older), older
+            response = await self.forward(request, context._replace(api_version=version))
         if isinstance(response, bytes):
             response, _ = api_keys.response_class(request.ID).decode(version, response)
         assert isinstance(response, response_type), type(response).__name__
@@ -117,16 +135,6 @@ class Forwarding:
         versions = self._channel.versions
         shared = None if versions is None else versions.shared(key, lowest, highest)
         return highest if shared is None else shared[1]
-
-    async def _ask(self, request: Message, version: int) -> Message | bytes:
-        context = RequestContext(
-            version,
-            f"broker-{self._host.node_id}",
-            "127.0.0.1",
-            "User:ANONYMOUS",
-            self._host.config.inter_broker_listener_name,
-        )
-        return await self.forward(request, context)
 
     async def forward(self, request: Message, context: RequestContext) -> Message | bytes:
         """Return the controller's response to a client's request, or the response's bytes.

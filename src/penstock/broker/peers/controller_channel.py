@@ -104,7 +104,7 @@ class ControllerChannel:
                 except PeerError as error:
                     failure = str(error)
                 else:
-                    if getattr(response, "error_code", ErrorCode.NONE) != ErrorCode.NOT_CONTROLLER:
+                    if not _has_moved(response):
                         assert isinstance(response, response_type), type(response).__name__
                         return response
                     failure = f"node {address.node_id} is not the active controller"
@@ -179,3 +179,10 @@ class ControllerChannel:
         if peer is not None:
             log.debug("disconnecting peer=%s reason=%s", peer, reason)
             peer.close()
+
+
+def _has_moved(response: Message) -> bool:
+    """Whether a former controller has answered. CreateTopics has no error codes but those of its topics."""
+    if hasattr(response, "error_code"):
+        return bool(response.error_code == ErrorCode.NOT_CONTROLLER)
+    return any(topic.error_code == ErrorCode.NOT_CONTROLLER for topic in getattr(response, "topics", ()))
