@@ -1,6 +1,6 @@
 """AllocateProducerIds (67, KIP-730): assign a broker a block of producer ids.
 
-Version 0.
+Version 0. Needs CLUSTER_ACTION on the cluster.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from penstock.broker.api_entry import Api
 from penstock.metadata.controller.producer_ids import allocate_producer_ids
 from penstock.protocol.messages import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+from penstock.security.acls import Operation, ResourceType
 
 if TYPE_CHECKING:
     from penstock.broker.control.controller import Controller
@@ -20,7 +21,12 @@ if TYPE_CHECKING:
 async def handle_as_controller(
     controller: Controller, request: AllocateProducerIdsRequest, context: RequestContext
 ) -> AllocateProducerIdsResponse:
+    context.permissions.require(Operation.CLUSTER_ACTION)
     return await controller.submit(partial(allocate_producer_ids, request=request))
 
 
-API = Api(AllocateProducerIdsRequest).on_controller(lambda node: node.controller, handle_as_controller)
+API = (
+    Api(AllocateProducerIdsRequest)
+    .on_controller(lambda node: node.controller, handle_as_controller)
+    .needs((Operation.CLUSTER_ACTION, ResourceType.CLUSTER))
+)

@@ -2,6 +2,7 @@
 
 Versions 0 and 1. The answer is sent once the request is decided; the moves continue in the background. Unlike
 in Kafka, a reassignment that replaces another one can always complete (`metadata.controller.reassignment`).
+Needs ALTER on the cluster.
 
 Versions:
 - 1: `allow_replication_factor_change` (KIP-860)
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 from penstock.broker.api_entry import Api
 from penstock.metadata.controller.reassignment import alter_partition_reassignments
 from penstock.protocol.messages import AlterPartitionReassignmentsRequest, AlterPartitionReassignmentsResponse
+from penstock.security.acls import Operation, ResourceType
 
 if TYPE_CHECKING:
     from penstock.broker.control.controller import Controller
@@ -24,11 +26,14 @@ if TYPE_CHECKING:
 async def handle_as_controller(
     controller: Controller, request: AlterPartitionReassignmentsRequest, context: RequestContext
 ) -> AlterPartitionReassignmentsResponse:
+    context.permissions.require(Operation.ALTER)
     return await controller.submit_and_follow(
         partial(alter_partition_reassignments, request=request), request.timeout_ms
     )
 
 
-API = Api(AlterPartitionReassignmentsRequest).on_controller(
-    lambda node: node.controller, handle_as_controller
+API = (
+    Api(AlterPartitionReassignmentsRequest)
+    .on_controller(lambda node: node.controller, handle_as_controller)
+    .needs((Operation.ALTER, ResourceType.CLUSTER))
 )

@@ -2,6 +2,7 @@
 
 Versions 2 to 7. The records are committed and this node's logs are open when the answer is sent. The
 request's timeout limits the wait for the commit: after REQUEST_TIMED_OUT the topics may still be created.
+Needs CREATE on the cluster, or on each topic. The response describes only topics with DESCRIBE_CONFIGS.
 
 Versions:
 - 2: `throttle_time_ms` (KIP-124)
@@ -20,10 +21,12 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.broker.api.topic_results import log_results
 from penstock.broker.api_entry import Api
+from penstock.metadata.controller.topic_names import CLUSTER_METADATA
 from penstock.metadata.controller.topics import create_topics
 from penstock.protocol.encoder import uvarint_bytes
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.messages import CreateTopicsRequest, CreateTopicsResponse
+from penstock.security.acls import CLUSTER_NAME, Operation, ResourceType
 
 if TYPE_CHECKING:
     from penstock.broker.control.controller import Controller
@@ -38,7 +41,18 @@ _FLEXIBLE_SINCE: Final = 5
 async def handle_as_controller(
     controller: Controller, request: CreateTopicsRequest, context: RequestContext
 ) -> CreateTopicsResponse | bytes:
-    response = await controller.submit_and_follow(partial(create_topics, request=request), request.timeout_ms)
+    permissions = context.permissions
+    names = {topic.name for topic in request.topics} - {CLUSTER_METADATA}
+    may_create = names
+    if not permissions.allows(Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME, logs_denial=False):
+        may_create = permissions.allowed(Operation.CREATE, ResourceType.TOPIC, names)
+    shows_configs_of = permissions.allowed(
+        Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, names, logs_denial=False
+    )
+    decide = partial(
+        create_topics, request=request, may_create=may_create, shows_configs_of=shows_configs_of
+    )
+    response = await controller.submit_and_follow(decide, request.timeout_ms)
     if not request.validate_only:
         log_results("created", response.topics)
     if len(response.topics) <= TOPICS_PER_TURN:
@@ -71,6 +85,12 @@ async def _encode_in_turns(response: CreateTopicsResponse, version: int) -> byte
     return b"".join([*parts, bytes(after)])
 
 
-API = Api(CreateTopicsRequest, answer_error=answer_error).on_controller(
-    lambda node: node.controller, handle_as_controller
+API = (
+    Api(CreateTopicsRequest, answer_error=answer_error)
+    .on_controller(lambda node: node.controller, handle_as_controller)
+    .needs(
+        (Operation.CREATE, ResourceType.CLUSTER),
+        (Operation.CREATE, ResourceType.TOPIC, "without CREATE on the cluster"),
+        (Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, "for the description of the new topic"),
+    )
 )

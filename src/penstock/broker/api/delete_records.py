@@ -1,7 +1,8 @@
 """DeleteRecords (21): advance the log start offset of partitions. Versions 0 to 2.
 
 The answer waits until the live replicas have advanced too, and its low watermark is the smallest log start
-offset among them. The next retention check deletes segments that lie completely below it.
+offset among them. The next retention check deletes segments that lie completely below it. Needs DELETE on the
+topic.
 
 Versions:
 - 1: a throttled client pauses by itself (KIP-219)
@@ -17,6 +18,7 @@ from penstock.broker.api_entry import Api
 from penstock.metadata.controller.topic_names import INTERNAL_TOPICS
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import DeleteRecordsRequest, DeleteRecordsResponse
+from penstock.security.acls import Operation, ResourceType
 
 if TYPE_CHECKING:
     from penstock.broker.network.context import RequestContext
@@ -45,8 +47,10 @@ class Parts(Protocol):
 async def handle(
     parts: Parts, request: DeleteRecordsRequest, context: RequestContext
 ) -> DeleteRecordsResponse:
+    names = [topic.name for topic in request.topics]
+    deletable = context.permissions.allowed(Operation.DELETE, ResourceType.TOPIC, names)
     deleted = [
-        (topic.name, [_delete(parts, topic.name, wanted) for wanted in topic.partitions])
+        (topic.name, [_delete(parts, topic.name, wanted, deletable) for wanted in topic.partitions])
         for topic in request.topics
     ]
     # Write the start offsets down, so that a crash does not bring the records back: Kafka does that once a
@@ -71,9 +75,13 @@ class _Deleted(NamedTuple):
     replicated: ReplicatedPartition | None = None
 
 
-def _delete(parts: Parts, topic: str, wanted: DeleteRecordsRequest.DeleteRecordsPartition) -> _Deleted:
+def _delete(
+    parts: Parts, topic: str, wanted: DeleteRecordsRequest.DeleteRecordsPartition, deletable: set[str]
+) -> _Deleted:
     index = wanted.partition_index
     try:
+        if topic not in deletable:
+            raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         replica, offset = _delete_before(parts, topic, index, wanted.offset)
     except KafkaError as error:
         return _Deleted(PartitionResult(partition_index=index, low_watermark=-1, error_code=error.code))
@@ -118,4 +126,8 @@ def _delete_before(parts: Parts, topic: str, partition: int, offset: int) -> tup
     return replica, offset
 
 
-API = Api(DeleteRecordsRequest).on_broker(lambda node: node, handle)
+API = (
+    Api(DeleteRecordsRequest)
+    .on_broker(lambda node: node, handle)
+    .needs((Operation.DELETE, ResourceType.TOPIC))
+)

@@ -1,6 +1,8 @@
 """DeleteTopics (20): delete topics by name, or from version 6 on by id.
 
 Versions 1 to 6. The answer is sent once the topic is removed from the metadata; its files are deleted later.
+Needs DELETE on the cluster, or on each topic. A client without DESCRIBE on a topic learns neither whether a
+name exists nor the name of an id.
 
 Versions:
 - 1: `throttle_time_ms` (KIP-124)
@@ -18,14 +20,17 @@ from typing import TYPE_CHECKING, Protocol
 
 from penstock.broker.api.topic_results import log_results
 from penstock.broker.api_entry import Api
-from penstock.metadata.controller.topics import delete_topics
+from penstock.metadata.controller.topics import delete_topics, names_to_delete
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import DeleteTopicsRequest, DeleteTopicsResponse
+from penstock.security.acls import CLUSTER_NAME, Operation, ResourceType
 
 if TYPE_CHECKING:
     from penstock.broker.control.controller import Controller
     from penstock.broker.network.context import RequestContext
     from penstock.metadata.configs import BrokerConfig
+    from penstock.metadata.controller.state import ControllerState, Decision
+    from penstock.security.permissions import Permissions
 
 _DISABLED_VERSION = 3
 """The first version whose clients know TOPIC_DELETION_DISABLED."""
@@ -45,11 +50,23 @@ async def handle_as_controller(
         is_known = context.api_version >= _DISABLED_VERSION
         code = ErrorCode.TOPIC_DELETION_DISABLED if is_known else ErrorCode.INVALID_REQUEST
         raise KafkaError(code, "Topic deletion is disabled.")
-    response = await parts.controller.submit_and_follow(
-        partial(delete_topics, request=request), request.timeout_ms
-    )
+    permissions = context.permissions
+    decide = partial(delete_topics, request=request)
+    if not permissions.allows(Operation.DELETE, ResourceType.CLUSTER, CLUSTER_NAME, logs_denial=False):
+        decide = partial(_delete_permitted, request, permissions)
+    response = await parts.controller.submit_and_follow(decide, request.timeout_ms)
     log_results("deleted", response.responses)
     return response
+
+
+def _delete_permitted(
+    request: DeleteTopicsRequest, permissions: Permissions, state: ControllerState
+) -> Decision[DeleteTopicsResponse]:
+    """Ask for permissions once the names are known, of which the request may have only the ids."""
+    names = names_to_delete(state, request)
+    may_describe = permissions.allowed(Operation.DESCRIBE, ResourceType.TOPIC, names)
+    may_delete = permissions.allowed(Operation.DELETE, ResourceType.TOPIC, names)
+    return delete_topics(state, request, may_describe, may_delete)
 
 
 def answer_error(request: DeleteTopicsRequest, error: KafkaError, _version: int) -> DeleteTopicsResponse:
@@ -63,6 +80,12 @@ def answer_error(request: DeleteTopicsRequest, error: KafkaError, _version: int)
     return DeleteTopicsResponse(responses=by_state + by_name)
 
 
-API = Api(DeleteTopicsRequest, answer_error=answer_error).on_controller(
-    lambda node: node, handle_as_controller
+API = (
+    Api(DeleteTopicsRequest, answer_error=answer_error)
+    .on_controller(lambda node: node, handle_as_controller)
+    .needs(
+        (Operation.DELETE, ResourceType.CLUSTER),
+        (Operation.DELETE, ResourceType.TOPIC, "without DELETE on the cluster"),
+        (Operation.DESCRIBE, ResourceType.TOPIC, "to see names of ids, and which topics do not exist"),
+    )
 )

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from penstock.broker.network.context import RequestContext
     from penstock.broker.quorum.quorum import Quorum
     from penstock.metadata.image import MetadataImage
+    from penstock.security.permissions import Permissions
 
 _BROKERS: Final = 1
 _CONTROLLERS: Final = 2
@@ -47,12 +48,12 @@ def handle(parts: Parts, request: DescribeClusterRequest, context: RequestContex
         brokers=_brokers(parts, context.listener_name, request.include_fenced_brokers),
     )
     if request.include_cluster_authorized_operations:
-        response.cluster_authorized_operations = _authorized_operations(context)
+        response.cluster_authorized_operations = cluster_operations(context.permissions)
     return response
 
 
-def _authorized_operations(context: RequestContext) -> int:
-    permissions = context.permissions
+def cluster_operations(permissions: Permissions) -> int:
+    """The bit field of the operations on the cluster that a client may learn of; 0 without DESCRIBE."""
     if not permissions.allows(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
         return 0
     return permissions.operations(ResourceType.CLUSTER, CLUSTER_NAME)
@@ -94,7 +95,7 @@ async def handle_as_controller(
         brokers=controllers,
     )
     if request.include_cluster_authorized_operations:
-        response.cluster_authorized_operations = _authorized_operations(context)
+        response.cluster_authorized_operations = cluster_operations(context.permissions)
     return response
 
 

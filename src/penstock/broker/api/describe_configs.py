@@ -1,7 +1,8 @@
 """DescribeConfigs (32): report configs with their values, sources and synonyms.
 
 Versions 1 to 4. Values of secrets are never included. An empty list of names requests all configs, like a
-null list.
+null list. Needs DESCRIBE_CONFIGS on the topic or the group; on the cluster for brokers, log levels and client
+metrics.
 
 Versions:
 - 1: `config_source` replaces `is_default`; synonyms (KIP-226)
@@ -17,6 +18,7 @@ from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Protocol
 
 from penstock.broker.api_entry import Api
+from penstock.broker.control.config_permissions import config_refusal, needed_for_configs
 from penstock.broker.network.answers import Answer
 from penstock.broker.setup import loggers
 from penstock.metadata.configs import describe
@@ -26,11 +28,13 @@ from penstock.metadata.controller.topic_names import check_topic_name
 from penstock.metadata.image import ResourceType
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import DescribeConfigsRequest, DescribeConfigsResponse
+from penstock.security.acls import Operation
 
 if TYPE_CHECKING:
     from penstock.broker.network.context import RequestContext
     from penstock.metadata.configs import BrokerConfig
     from penstock.metadata.image import MetadataImage
+    from penstock.security.permissions import Permissions
 
 RESOURCES_PER_TURN = 4
 
@@ -51,8 +55,8 @@ def handle(
     parts: Parts, request: DescribeConfigsRequest, context: RequestContext
 ) -> Answer[DescribeConfigsResponse]:
     if len(request.resources) > RESOURCES_PER_TURN:
-        return Answer.working(_describe_many(parts, request))
-    results = [_describe(parts, resource, request) for resource in request.resources]
+        return Answer.working(_describe_many(parts, request, context.permissions))
+    results = [_describe(parts, resource, request, context.permissions) for resource in request.resources]
     return Answer.of(DescribeConfigsResponse(results=results))
 
 
@@ -63,20 +67,30 @@ async def handle_as_controller(
     return await handle(parts, request, context)
 
 
-async def _describe_many(parts: Parts, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+async def _describe_many(
+    parts: Parts, request: DescribeConfigsRequest, permissions: Permissions
+) -> DescribeConfigsResponse:
     """Describe the resources in turns, since each one takes a millisecond or two."""
     results = []
     for number, resource in enumerate(request.resources, 1):
-        results.append(_describe(parts, resource, request))
+        results.append(_describe(parts, resource, request, permissions))
         if number % RESOURCES_PER_TURN == 0:
             await asyncio.sleep(0)
     return DescribeConfigsResponse(results=results)
 
 
-def _describe(parts: Parts, resource: Resource, request: DescribeConfigsRequest) -> Result:
+def _describe(
+    parts: Parts, resource: Resource, request: DescribeConfigsRequest, permissions: Permissions
+) -> Result:
     result = Result(
         error_message="", resource_type=resource.resource_type, resource_name=resource.resource_name
     )
+    code = config_refusal(
+        permissions, Operation.DESCRIBE_CONFIGS, resource.resource_type, resource.resource_name
+    )
+    if code is not None:
+        result.error_code, result.error_message = code, code.default_message
+        return result
     names = resource.configuration_keys or None
     try:
         entries = _entries(parts, resource.resource_type, resource.resource_name, names)
@@ -165,4 +179,5 @@ API = (
     Api(DescribeConfigsRequest)
     .on_broker(lambda node: node, handle)
     .on_controller(lambda node: node, handle_as_controller)
+    .needs(*needed_for_configs(Operation.DESCRIBE_CONFIGS))
 )

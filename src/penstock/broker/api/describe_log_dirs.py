@@ -1,4 +1,6 @@
-"""DescribeLogDirs (35): report the directory and the size of each partition. Versions 1 to 5.
+"""DescribeLogDirs (35): report the directory and the size of each partition.
+
+Versions 1 to 5. Needs DESCRIBE on the cluster; versions 1 and 2 refuse by an empty list, without an error.
 
 Versions:
 - 1: a throttled client pauses by itself (KIP-219)
@@ -18,6 +20,7 @@ from typing import TYPE_CHECKING, Protocol
 from penstock.broker.api_entry import Api
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import DescribeLogDirsRequest, DescribeLogDirsResponse
+from penstock.security.acls import Operation, ResourceType
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,6 +43,7 @@ class Parts(Protocol):
 
 
 def handle(parts: Parts, request: DescribeLogDirsRequest, context: RequestContext) -> DescribeLogDirsResponse:
+    context.permissions.require(Operation.DESCRIBE)
     by_directory: dict[Path, list[Replica]] = {directory.path: [] for directory in parts.logs.directories}
     for replica in _asked_for(parts, request):
         directory = parts.logs.directory_of(replica.topic, replica.partition)
@@ -84,4 +88,8 @@ def _describe(parts: Parts, path: Path, replicas: list[Replica]) -> Result:
     )
 
 
-API = Api(DescribeLogDirsRequest).on_broker(lambda node: node, handle)
+API = (
+    Api(DescribeLogDirsRequest)
+    .on_broker(lambda node: node, handle)
+    .needs((Operation.DESCRIBE, ResourceType.CLUSTER))
+)

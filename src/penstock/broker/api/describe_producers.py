@@ -1,6 +1,6 @@
 """DescribeProducers (61): report partitions' active producers and open transactions (KIP-664).
 
-Version 0.
+Version 0. Needs READ on the topic.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from penstock.broker.network.answers import Answer
 from penstock.broker.network.turns import Steps, in_turns
 from penstock.metadata.controller.state import Refusal
 from penstock.metadata.controller.topic_names import check_topic_name
-from penstock.protocol.errors import KafkaError
+from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import DescribeProducersRequest, DescribeProducersResponse
+from penstock.security.acls import Operation, ResourceType
 
 if TYPE_CHECKING:
     from penstock.broker.network.context import RequestContext
@@ -33,28 +34,44 @@ class Parts(Protocol):
 def handle(
     parts: Parts, request: DescribeProducersRequest, context: RequestContext
 ) -> Answer[DescribeProducersResponse]:
-    return in_turns(_answer(parts, request))
+    return in_turns(_answer(parts, request, context))
 
 
-def _answer(parts: Parts, request: DescribeProducersRequest) -> Steps[DescribeProducersResponse]:
+def _answer(
+    parts: Parts, request: DescribeProducersRequest, context: RequestContext
+) -> Steps[DescribeProducersResponse]:
     topics = []
     for topic in request.topics:
+        refused = _refusal(topic.name, context)
         partitions = []
         for index in topic.partition_indexes:
-            described = yield from _describe(parts, topic.name, index)
+            yield
+            if refused is None:
+                described = yield from _describe(parts, topic.name, index)
+            else:
+                described = PartitionResponse(
+                    partition_index=index, error_code=refused.code, error_message=str(refused)
+                )
             partitions.append(described)
         topics.append(DescribeProducersResponse.TopicResponse(name=topic.name, partitions=partitions))
     return DescribeProducersResponse(topics=topics)
 
 
-def _describe(parts: Parts, topic: str, index: int) -> Steps[PartitionResponse]:
-    yield
-    response = PartitionResponse(partition_index=index)
+def _refusal(topic: str, context: RequestContext) -> Refusal | None:
+    """The reason why no partition of the topic is described, whether it exists or not."""
     try:
         check_topic_name(topic)
-        producers = parts.replicas.leader(topic, index).active_producers()
     except Refusal as refusal:
-        response.error_code, response.error_message = refusal.code, str(refusal)
+        return refusal
+    if context.permissions.allows(Operation.READ, ResourceType.TOPIC, topic):
+        return None
+    return Refusal(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+
+
+def _describe(parts: Parts, topic: str, index: int) -> Steps[PartitionResponse]:
+    response = PartitionResponse(partition_index=index)
+    try:
+        producers = parts.replicas.leader(topic, index).active_producers()
     except KafkaError as error:
         response.error_code = error.code
         if topic not in parts.image.topics.by_name:
@@ -75,4 +92,8 @@ def _describe(parts: Parts, topic: str, index: int) -> Steps[PartitionResponse]:
     return response
 
 
-API = Api(DescribeProducersRequest).on_broker(lambda node: node, handle)
+API = (
+    Api(DescribeProducersRequest)
+    .on_broker(lambda node: node, handle)
+    .needs((Operation.READ, ResourceType.TOPIC))
+)

@@ -1,6 +1,7 @@
 """DescribeQuorum (55): report leader, voters and observers of the metadata quorum, and their progress.
 
 Versions 0 to 2. Brokers forward the request to the active controller.
+Needs DESCRIBE on the cluster.
 
 Versions:
 - 1: the times at which a replica last fetched and was last caught up (KIP-836)
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from penstock.broker.api_entry import Api
 from penstock.protocol.messages import DescribeQuorumRequest
+from penstock.security.acls import Operation, ResourceType
 
 if TYPE_CHECKING:
     from penstock.broker.network.context import RequestContext
@@ -23,7 +25,12 @@ if TYPE_CHECKING:
 async def handle_as_controller(
     quorum: Quorum, request: DescribeQuorumRequest, context: RequestContext
 ) -> Message:
+    context.permissions.require(Operation.DESCRIBE)
     return await quorum.handle(request, context)
 
 
-API = Api(DescribeQuorumRequest).on_controller(lambda node: node.quorum, handle_as_controller)
+API = (
+    Api(DescribeQuorumRequest)
+    .on_controller(lambda node: node.quorum, handle_as_controller)
+    .needs((Operation.DESCRIBE, ResourceType.CLUSTER))
+)

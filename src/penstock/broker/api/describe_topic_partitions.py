@@ -1,24 +1,26 @@
 """DescribeTopicPartitions (75, KIP-966): list partitions page by page, with eligible leader replicas.
 
-Version 0. Topics are sorted by name; a cursor names the next partition.
+Version 0. Topics are sorted by name; a cursor names the next partition. Needs DESCRIBE on the topic, and the
+list of all topics leaves out the others.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from penstock.broker.api.authorized_operations import TOPIC_OPERATIONS
 from penstock.broker.api.metadata import offline_replicas
 from penstock.broker.api_entry import Api
 from penstock.metadata.controller.topic_names import INTERNAL_TOPICS, is_valid_topic_name
 from penstock.metadata.image import PartitionRegistration, TopicImage
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse
+from penstock.security.acls import Operation, ResourceType
 
 if TYPE_CHECKING:
     from penstock.broker.network.context import RequestContext
     from penstock.metadata.configs import BrokerConfig
     from penstock.metadata.image import MetadataImage
+    from penstock.security.permissions import Permissions
 
 Topic = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic
 Partition = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponsePartition
@@ -44,18 +46,23 @@ def handle(
         names = [name for name in names if name >= first_topic]
     limit = parts.config.get_int("max.request.partition.size.limit")
     room = max(1, min(limit, request.response_partition_limit))
+    permissions = context.permissions
     response = DescribeTopicPartitionsResponse()
     for name in names:
+        if not permissions.allows(Operation.DESCRIBE, ResourceType.TOPIC, name):
+            if request.topics:
+                response.topics.append(Topic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name))
+            continue
         image = parts.image.topics.by_name.get(name)
         if image is None:
-            response.topics.append(_unknown(name))
+            response.topics.append(_unknown(name, permissions))
             continue
         start = first_partition if name == first_topic else 0
         if room == 0:
             response.next_cursor = _cursor(name, start)
             break
         end = min(start + room, len(image.partitions))
-        response.topics.append(_topic(parts, image, range(start, end)))
+        response.topics.append(_topic(parts, image, range(start, end), permissions))
         room -= max(0, end - start)
         if end < len(image.partitions):
             response.next_cursor = _cursor(name, end)
@@ -74,7 +81,7 @@ def _refused(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitions
     )
 
 
-def _unknown(name: str) -> Topic:
+def _unknown(name: str, permissions: Permissions) -> Topic:
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if not is_valid_topic_name(name):
         code = ErrorCode.INVALID_TOPIC_EXCEPTION
@@ -82,17 +89,17 @@ def _unknown(name: str) -> Topic:
         error_code=code,
         name=name,
         is_internal=name in INTERNAL_TOPICS,
-        topic_authorized_operations=TOPIC_OPERATIONS,
+        topic_authorized_operations=permissions.operations(ResourceType.TOPIC, name),
     )
 
 
-def _topic(parts: Parts, image: TopicImage, partitions: range) -> Topic:
+def _topic(parts: Parts, image: TopicImage, partitions: range, permissions: Permissions) -> Topic:
     return Topic(
         name=image.name,
         topic_id=image.topic_id,
         is_internal=image.name in INTERNAL_TOPICS,
         partitions=[_partition(parts, p, image.partitions[p]) for p in partitions],
-        topic_authorized_operations=TOPIC_OPERATIONS,
+        topic_authorized_operations=permissions.operations(ResourceType.TOPIC, image.name),
     )
 
 
@@ -111,4 +118,8 @@ def _partition(parts: Parts, partition_id: int, partition: PartitionRegistration
     )
 
 
-API = Api(DescribeTopicPartitionsRequest).on_broker(lambda node: node, handle)
+API = (
+    Api(DescribeTopicPartitionsRequest)
+    .on_broker(lambda node: node, handle)
+    .needs((Operation.DESCRIBE, ResourceType.TOPIC))
+)

@@ -1,6 +1,6 @@
 """ElectLeaders (43, KIP-460): elect preferred leaders, or run unclean elections.
 
-Versions 0 to 2.
+Versions 0 to 2. Needs ALTER on the cluster.
 
 Versions:
 - 1: `election_type`, for unclean elections, and an error code for the request (KIP-460)
@@ -16,6 +16,7 @@ from penstock.broker.api_entry import Api
 from penstock.metadata.controller.elections import elect_leaders
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.messages import ElectLeadersRequest, ElectLeadersResponse
+from penstock.security.acls import Operation, ResourceType
 
 if TYPE_CHECKING:
     from penstock.broker.control.controller import Controller
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 async def handle_as_controller(
     controller: Controller, request: ElectLeadersRequest, context: RequestContext
 ) -> ElectLeadersResponse:
+    context.permissions.require(Operation.ALTER)
     return await controller.submit_and_follow(partial(elect_leaders, request=request), request.timeout_ms)
 
 
@@ -45,6 +47,8 @@ def answer_error(request: ElectLeadersRequest, error: KafkaError, _version: int)
     )
 
 
-API = Api(ElectLeadersRequest, answer_error=answer_error).on_controller(
-    lambda node: node.controller, handle_as_controller
+API = (
+    Api(ElectLeadersRequest, answer_error=answer_error)
+    .on_controller(lambda node: node.controller, handle_as_controller)
+    .needs((Operation.ALTER, ResourceType.CLUSTER))
 )

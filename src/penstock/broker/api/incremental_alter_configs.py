@@ -3,6 +3,9 @@
 Versions 0 and 1. Log levels (resource type BROKER_LOGGER) belong to this process and are set here, not by the
 controller; a restart resets them. A request for configs of a single broker must be sent to that broker.
 
+Needs ALTER_CONFIGS on the topic or the group; on the cluster for configs of brokers and client metrics, and
+for log levels of a broker. Log levels of a controller need CLUSTER_ACTION instead, as in Kafka.
+
 Versions:
 - 1: flexible encoding (KIP-482)
 """
@@ -20,10 +23,12 @@ from penstock.broker.control.config_changes import (
     is_of_loggers,
     set_log_levels,
 )
+from penstock.broker.control.config_permissions import needed_for_configs, unauthorized_changes
 from penstock.broker.setup.host import NodeHost
 from penstock.metadata.controller.configs import incremental_alter_configs
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.messages import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
+from penstock.security.acls import Operation, ResourceType
 
 if TYPE_CHECKING:
     from penstock.broker.control.config_changes import ConfigHost
@@ -51,12 +56,25 @@ async def handle_as_controller(
     parts: ControllerParts, request: IncrementalAlterConfigsRequest, context: RequestContext
 ) -> IncrementalAlterConfigsResponse:
     """Set log levels of this controller, active or not; the active controller decides the other configs."""
-    decide = partial(incremental_alter_configs, is_forwarded=context.is_forwarded)
+    decide = partial(
+        incremental_alter_configs,
+        is_forwarded=context.is_forwarded,
+        unauthorized=unauthorized_changes(context.permissions, request.resources),
+    )
     of_loggers = [resource for resource in request.resources if is_of_loggers(resource)]
     if not of_loggers:
         return await parts.controller.submit_and_follow(partial(decide, request=request))
     others = [resource for resource in request.resources if not is_of_loggers(resource)]
-    set_here = [set_log_levels(parts, r, validate_only=request.validate_only) for r in of_loggers]
+    set_here = [
+        set_log_levels(
+            parts,
+            resource,
+            context.permissions,
+            Operation.CLUSTER_ACTION,
+            validate_only=request.validate_only,
+        )
+        for resource in of_loggers
+    ]
     response = IncrementalAlterConfigsResponse()
     if others:
         left = IncrementalAlterConfigsRequest(resources=others, validate_only=request.validate_only)
@@ -76,4 +94,8 @@ API = (
     Api(IncrementalAlterConfigsRequest, answer_error=answer_error)
     .on_broker(lambda node: node, handle)
     .on_controller(lambda node: node, handle_as_controller)
+    .needs(
+        *needed_for_configs(Operation.ALTER_CONFIGS),
+        (Operation.CLUSTER_ACTION, ResourceType.CLUSTER, "for log levels of a controller"),
+    )
 )

@@ -3,7 +3,7 @@
 Versions 1 to 11. If an index or a segment must be searched, a worker does it. A leader that does not know yet
 which records of earlier epochs are committed answers with an error (KIP-207). This node has no tiered
 storage, so the earliest local offset is the log start offset, and the latest tiered and the earliest pending
-upload offsets do not exist.
+upload offsets do not exist. Needs DESCRIBE on the topic.
 
 Versions:
 - 1: one offset with its timestamp instead of a list of offsets (KIP-79)
@@ -29,6 +29,7 @@ from penstock.broker.network.answers import Answer
 from penstock.broker.network.turns import Steps, in_turns
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import ListOffsetsRequest, ListOffsetsResponse
+from penstock.security.acls import Operation, ResourceType
 
 if TYPE_CHECKING:
     from penstock.broker.network.context import RequestContext
@@ -65,33 +66,52 @@ class Parts(Protocol):
 
 
 def handle(parts: Parts, request: ListOffsetsRequest, context: RequestContext) -> Answer[ListOffsetsResponse]:
+    names = [topic.name for topic in request.topics]
+    describable = context.permissions.allowed(Operation.DESCRIBE, ResourceType.TOPIC, names)
     if any(_must_search(wanted.timestamp) for topic in request.topics for wanted in topic.partitions):
-        return Answer.working(_search(parts, request, context.api_version))
-    return in_turns(_answer(parts, request, context.api_version))
+        return Answer.working(_search(parts, request, describable, context.api_version))
+    return in_turns(_answer(parts, request, describable, context.api_version))
 
 
-def _answer(parts: Parts, request: ListOffsetsRequest, version: int) -> Steps[ListOffsetsResponse]:
+def _answer(
+    parts: Parts, request: ListOffsetsRequest, describable: set[str], version: int
+) -> Steps[ListOffsetsResponse]:
     response = ListOffsetsResponse()
     for topic in request.topics:
         answered = TopicResponse(name=topic.name)
         response.topics.append(answered)
         for wanted in topic.partitions:
             yield
-            answered.partitions.append(_known_offset(parts, request, topic.name, wanted, version))
+            if topic.name in describable:
+                answered.partitions.append(_known_offset(parts, request, topic.name, wanted, version))
+            else:
+                answered.partitions.append(_unauthorized(wanted))
     return response
+
+
+def _unauthorized(wanted: Wanted) -> PartitionResponse:
+    return PartitionResponse(
+        partition_index=wanted.partition_index, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    )
 
 
 def _must_search(timestamp: int) -> bool:
     return timestamp >= 0 or timestamp == MAX_TIMESTAMP
 
 
-async def _search(parts: Parts, request: ListOffsetsRequest, version: int) -> ListOffsetsResponse:
+async def _search(
+    parts: Parts, request: ListOffsetsRequest, describable: set[str], version: int
+) -> ListOffsetsResponse:
     topics = []
     for topic in request.topics:
-        partitions = await asyncio.gather(
-            *(_searched_offset(parts, request, topic.name, wanted, version) for wanted in topic.partitions)
-        )
-        topics.append(TopicResponse(name=topic.name, partitions=list(partitions)))
+        if topic.name in describable:
+            searches = (
+                _searched_offset(parts, request, topic.name, wanted, version) for wanted in topic.partitions
+            )
+            partitions = list(await asyncio.gather(*searches))
+        else:
+            partitions = [_unauthorized(wanted) for wanted in topic.partitions]
+        topics.append(TopicResponse(name=topic.name, partitions=partitions))
     return ListOffsetsResponse(topics=topics)
 
 
@@ -177,4 +197,8 @@ def _last_fetchable(replica: Replica, request: ListOffsetsRequest) -> int:
     return replica.high_watermark
 
 
-API = Api(ListOffsetsRequest).on_broker(lambda node: node, handle)
+API = (
+    Api(ListOffsetsRequest)
+    .on_broker(lambda node: node, handle)
+    .needs((Operation.DESCRIBE, ResourceType.TOPIC))
+)

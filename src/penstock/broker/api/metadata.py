@@ -2,7 +2,8 @@
 
 Versions 0 to 13. The request creates topics that do not exist if the client and the broker allow it
 (``auto.create.topics.enable``). Kafka answers such a request before the topic exists and lets the client
-retry; here the first answer contains the topic.
+retry; here the first answer contains the topic. Needs DESCRIBE on the topic, and the list of all topics
+leaves out the others. Creation needs CREATE on the cluster or on the topic.
 
 Versions:
 - 1: racks, the controller's id, `is_internal`; null requests all topics and an empty list none (KAFKA-3306)
@@ -22,10 +23,10 @@ Versions:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final, Protocol
 
-from penstock.broker.api.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
+from penstock.broker.api.describe_cluster import cluster_operations
 from penstock.broker.api_entry import Api
 from penstock.broker.network.answers import Answer
 from penstock.broker.network.turns import Steps, in_turns
@@ -40,6 +41,7 @@ from penstock.protocol.messages import (
     MetadataRequest,
     MetadataResponse,
 )
+from penstock.security.acls import CLUSTER_NAME, Operation, ResourceType
 
 if TYPE_CHECKING:
     from penstock.broker.control.forwarding import Forwarding
@@ -76,8 +78,7 @@ class Parts(Protocol):
 def handle(parts: Parts, request: MetadataRequest, context: RequestContext) -> Answer[MetadataResponse]:
     asked = request.topics
     if asked is None or (context.api_version == 0 and not asked):
-        images = list(parts.image.topics)
-        return in_turns(_respond(parts, request, context, (_topic(parts, context, i) for i in images)))
+        return in_turns(_respond(parts, request, context, _all_topics(parts, context)))
     if context.api_version < _TOPIC_ID_VERSION and any(
         t.topic_id != ZERO_UUID or t.name is None for t in asked
     ):
@@ -86,28 +87,59 @@ def handle(parts: Parts, request: MetadataRequest, context: RequestContext) -> A
     if ids:
         return in_turns(_respond(parts, request, context, (_topic_by_id(parts, context, i) for i in ids)))
     names = list(dict.fromkeys(topic.name or "" for topic in asked))
-    missing = [name for name in names if name not in parts.image.topics.by_name and is_valid_topic_name(name)]
     may_create = request.allow_auto_topic_creation or context.api_version < _AUTO_CREATE_VERSION
-    if missing and may_create and parts.config.get_bool("auto.create.topics.enable"):
-        return Answer.working(_create_and_respond(parts, request, context, names, missing))
-    return in_turns(
-        _respond(parts, request, context, (_topic_by_name(parts, context, name) for name in names))
+    creates = may_create and parts.config.get_bool("auto.create.topics.enable")
+    refused = _unauthorized(parts, context, names, creates=creates)
+    known = parts.image.topics.by_name
+    missing = [
+        name for name in names if name not in known and name not in refused and is_valid_topic_name(name)
+    ]
+    topics = (
+        refused[name] if name in refused else _topic_by_name(parts, context, name) for name in names
     )
+    if missing and creates:
+        return Answer.working(_create_and_respond(parts, request, context, missing, topics))
+    return in_turns(_respond(parts, request, context, topics))
+
+
+def _unauthorized(
+    parts: Parts, context: RequestContext, names: list[str], *, creates: bool
+) -> Mapping[str, Topic]:
+    """The answers for topics that the client may not describe, or not create if they do not exist.
+
+    They are the same for topics that exist and for topics that do not.
+    """
+    permissions = context.permissions
+    if permissions.is_unrestricted:
+        return {}
+    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    describable = permissions.allowed(Operation.DESCRIBE, ResourceType.TOPIC, names)
+    refused = {name: Topic(error_code=code, name=name) for name in names if name not in describable}
+    missing = describable - parts.image.topics.by_name.keys() if creates else None
+    if missing and not permissions.allows(
+        Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME, logs_denial=False
+    ):
+        for name in missing - permissions.allowed(Operation.CREATE, ResourceType.TOPIC, missing):
+            refused[name] = Topic(error_code=code, name=name, is_internal=name in INTERNAL_TOPICS)
+    return refused
 
 
 async def _create_and_respond(
-    parts: Parts, request: MetadataRequest, context: RequestContext, names: list[str], missing: list[str]
+    parts: Parts,
+    request: MetadataRequest,
+    context: RequestContext,
+    missing: list[str],
+    topics: Iterable[Topic],
 ) -> MetadataResponse:
-    refused = await _auto_create(parts, missing)
-    topics = (_topic_by_name(parts, context, name) for name in names)
+    failed = await _auto_create(parts, context, missing)
     response = await in_turns(_respond(parts, request, context, topics))
     for topic in response.topics:
-        if topic.error_code and topic.name in refused:
-            topic.error_code = refused[topic.name]
+        if topic.error_code and topic.name in failed:
+            topic.error_code = failed[topic.name]
     return response
 
 
-async def _auto_create(parts: Parts, names: list[str]) -> dict[str, ErrorCode]:
+async def _auto_create(parts: Parts, context: RequestContext, names: list[str]) -> dict[str, ErrorCode]:
     """Create topics with the broker's defaults; return the errors to answer for those that failed."""
     topics = [
         internal_topic(name, parts.config)
@@ -115,8 +147,9 @@ async def _auto_create(parts: Parts, names: list[str]) -> dict[str, ErrorCode]:
         else CreateTopicsRequest.CreatableTopic(name=name, num_partitions=-1, replication_factor=-1)
         for name in names
     ]
+    request = CreateTopicsRequest(topics=topics)
     try:
-        response = await parts.forwarding.ask(CreateTopicsRequest(topics=topics), CreateTopicsResponse)
+        response = await parts.forwarding.ask_for(context, request, CreateTopicsResponse)
     except KafkaError:
         return dict.fromkeys(names, ErrorCode.LEADER_NOT_AVAILABLE)
     return {
@@ -127,9 +160,9 @@ async def _auto_create(parts: Parts, names: list[str]) -> dict[str, ErrorCode]:
 
 
 def _respond(
-    parts: Parts, request: MetadataRequest, context: RequestContext, topics: Iterable[Topic]
+    parts: Parts, request: MetadataRequest, context: RequestContext, topics: Iterable[Topic | None]
 ) -> Steps[MetadataResponse]:
-    """Build the response; ``topics`` is evaluated one by one."""
+    """Build the response; ``topics`` is evaluated one by one, and None stands for a topic to hide."""
     response = MetadataResponse(
         brokers=[
             MetadataResponse.MetadataResponseBroker(
@@ -142,15 +175,20 @@ def _respond(
         controller_id=parts.node_id,
     )
     for topic in topics:
-        response.topics.append(topic)
+        if topic is not None:
+            response.topics.append(topic)
+            if request.include_topic_authorized_operations and _shows_operations(topic):
+                topic.topic_authorized_operations = context.permissions.operations(
+                    ResourceType.TOPIC, topic.name or ""
+                )
         yield
     if request.include_cluster_authorized_operations:
-        response.cluster_authorized_operations = CLUSTER_OPERATIONS
-    if request.include_topic_authorized_operations:
-        for topic in response.topics:
-            if topic.name is not None:
-                topic.topic_authorized_operations = TOPIC_OPERATIONS
+        response.cluster_authorized_operations = cluster_operations(context.permissions)
     return response
+
+
+def _shows_operations(topic: Topic) -> bool:
+    return topic.name is not None and topic.error_code != ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
 def _refuse_topic_ids(asked: list[MetadataRequest.MetadataRequestTopic]) -> MetadataResponse:
@@ -162,10 +200,22 @@ def _refuse_topic_ids(asked: list[MetadataRequest.MetadataRequestTopic]) -> Meta
     )
 
 
+def _all_topics(parts: Parts, context: RequestContext) -> Iterator[Topic | None]:
+    """All topics, with None for those that the client may not describe."""
+    permissions = context.permissions
+    for image in list(parts.image.topics):
+        hidden = not permissions.is_unrestricted and not permissions.allows(
+            Operation.DESCRIBE, ResourceType.TOPIC, image.name, logs_denial=False
+        )
+        yield None if hidden else _topic(parts, context, image)
+
+
 def _topic_by_id(parts: Parts, context: RequestContext, topic_id: bytes) -> Topic:
     image = parts.image.topics.by_id.get(topic_id)
     if image is None:
         return Topic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id)
+    if not context.permissions.allows(Operation.DESCRIBE, ResourceType.TOPIC, image.name):
+        return Topic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=None, topic_id=topic_id)
     return _topic(parts, context, image)
 
 
@@ -242,4 +292,13 @@ def offline_replicas(brokers: dict[int, BrokerRegistration], partition: Partitio
     ]
 
 
-API = Api(MetadataRequest).on_broker(lambda node: node, handle)
+API = (
+    Api(MetadataRequest)
+    .on_broker(lambda node: node, handle)
+    .needs(
+        (Operation.DESCRIBE, ResourceType.TOPIC),
+        (Operation.CREATE, ResourceType.CLUSTER, "to create a topic"),
+        (Operation.CREATE, ResourceType.TOPIC, "to create it, without CREATE on the cluster"),
+        (Operation.DESCRIBE, ResourceType.CLUSTER, "for authorized operations on the cluster"),
+    )
+)

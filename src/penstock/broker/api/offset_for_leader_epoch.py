@@ -1,7 +1,7 @@
 """OffsetForLeaderEpoch (23): find where a leader epoch ended, so that a client detects log truncation.
 
 Versions 2 to 4. Followers and consumers get the same answer: the current epoch ends at the log end offset,
-which may be above the high watermark.
+which may be above the high watermark. Needs CLUSTER_ACTION on the cluster, or DESCRIBE on the topic.
 
 Versions:
 - 2: `current_leader_epoch` (KIP-320); `throttle_time_ms`
@@ -18,6 +18,7 @@ from penstock.broker.network.answers import Answer
 from penstock.broker.network.turns import Steps, in_turns
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
+from penstock.security.acls import CLUSTER_NAME, Operation, ResourceType
 
 if TYPE_CHECKING:
     from penstock.broker.network.context import RequestContext
@@ -30,11 +31,20 @@ EpochEndOffset = OffsetForLeaderEpochResponse.EpochEndOffset
 def handle(
     replicas: ReplicaManager, request: OffsetForLeaderEpochRequest, context: RequestContext
 ) -> Answer[OffsetForLeaderEpochResponse]:
-    return in_turns(_answer(replicas, request))
+    return in_turns(_answer(replicas, request, _describable(request, context)))
+
+
+def _describable(request: OffsetForLeaderEpochRequest, context: RequestContext) -> set[str]:
+    """The topics of the request that a broker or a consumer may ask for."""
+    names = [topic.topic for topic in request.topics]
+    permissions = context.permissions
+    if permissions.allows(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME, logs_denial=False):
+        return set(names)
+    return permissions.allowed(Operation.DESCRIBE, ResourceType.TOPIC, names)
 
 
 def _answer(
-    replicas: ReplicaManager, request: OffsetForLeaderEpochRequest
+    replicas: ReplicaManager, request: OffsetForLeaderEpochRequest, describable: set[str]
 ) -> Steps[OffsetForLeaderEpochResponse]:
     response = OffsetForLeaderEpochResponse()
     for topic in request.topics:
@@ -42,7 +52,10 @@ def _answer(
         response.topics.append(answered)
         for wanted in topic.partitions:
             yield
-            answered.partitions.append(_end_offset(replicas, topic.topic, wanted))
+            if topic.topic in describable:
+                answered.partitions.append(_end_offset(replicas, topic.topic, wanted))
+            else:
+                answered.partitions.append(_refusal(wanted, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
     return response
 
 
@@ -54,11 +67,24 @@ def _end_offset(
     try:
         replica = replicas.leader(topic, wanted.partition, wanted.current_leader_epoch)
     except KafkaError as error:
-        return EpochEndOffset(partition=wanted.partition, error_code=error.code)
+        return _refusal(wanted, error.code)
     epoch, end_offset = replica.end_offset_for_epoch(wanted.leader_epoch)
     return EpochEndOffset(
         partition=wanted.partition, error_code=ErrorCode.NONE, leader_epoch=epoch, end_offset=end_offset
     )
 
 
-API = Api(OffsetForLeaderEpochRequest).on_broker(lambda node: node.replicas, handle)
+def _refusal(
+    wanted: OffsetForLeaderEpochRequest.OffsetForLeaderPartition, code: ErrorCode
+) -> EpochEndOffset:
+    return EpochEndOffset(partition=wanted.partition, error_code=code)
+
+
+API = (
+    Api(OffsetForLeaderEpochRequest)
+    .on_broker(lambda node: node.replicas, handle)
+    .needs(
+        (Operation.CLUSTER_ACTION, ResourceType.CLUSTER, "for brokers"),
+        (Operation.DESCRIBE, ResourceType.TOPIC, "without CLUSTER_ACTION"),
+    )
+)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, TypeVar
 
+from penstock.broker.control.config_permissions import config_refusal
 from penstock.broker.control.host import ControlHost
 from penstock.broker.setup import loggers
 from penstock.metadata.controller.configs import AlterOp, ConfigChange, check_node_id, check_own_broker
@@ -23,11 +24,13 @@ from penstock.protocol.messages import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from penstock.security.acls import Operation
 
 if TYPE_CHECKING:
     from penstock.broker.control.forwarding import Forwarding
     from penstock.broker.network.context import RequestContext
     from penstock.broker.setup.host import NodeHost
+    from penstock.security.permissions import Permissions
 
 Request: TypeAlias = AlterConfigsRequest | IncrementalAlterConfigsRequest
 Response: TypeAlias = AlterConfigsResponse | IncrementalAlterConfigsResponse
@@ -60,7 +63,9 @@ class ConfigHost(ControlHost, Protocol):
 async def change_configs(host: ConfigHost, request: Request, context: RequestContext) -> list[Outcome]:
     """Return one outcome for each of the request's resources, in their order."""
     duplicates = set(repeated((r.resource_type, r.resource_name) for r in request.resources))
-    outcomes = [_judge(host, request, resource, duplicates) for resource in request.resources]
+    outcomes = [
+        _judge(host, request, resource, duplicates, context.permissions) for resource in request.resources
+    ]
     left = [resource for resource, outcome in zip(request.resources, outcomes, strict=True) if not outcome]
     if not left:
         return [outcome for outcome in outcomes if outcome]
@@ -102,14 +107,20 @@ async def _decided(host: ConfigHost, request: Request, context: RequestContext) 
 
 
 def _judge(
-    host: ConfigHost, request: Request, resource: Resource, duplicates: set[tuple[int, str]]
+    host: ConfigHost,
+    request: Request,
+    resource: Resource,
+    duplicates: set[tuple[int, str]],
+    permissions: Permissions,
 ) -> Outcome | None:
     """Return the outcome if it is decided here; None if the controller decides."""
     if (resource.resource_type, resource.resource_name) in duplicates:
         return Outcome(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
     changes = _changes(resource)
     if isinstance(resource, IncrementalAlterConfigsRequest.AlterConfigsResource) and is_of_loggers(resource):
-        return set_log_levels(host, resource, validate_only=request.validate_only)
+        return set_log_levels(
+            host, resource, permissions, Operation.ALTER_CONFIGS, validate_only=request.validate_only
+        )
     try:
         if resource.resource_type == ResourceType.BROKER:
             now = host.image.configs.of(ResourceType.BROKER, resource.resource_name)
@@ -131,9 +142,21 @@ def is_of_loggers(resource: Resource) -> bool:
 
 
 def set_log_levels(
-    host: NodeHost, resource: IncrementalAlterConfigsRequest.AlterConfigsResource, *, validate_only: bool
+    host: NodeHost,
+    resource: IncrementalAlterConfigsRequest.AlterConfigsResource,
+    permissions: Permissions,
+    operation: Operation,
+    *,
+    validate_only: bool,
 ) -> Outcome:
-    """Set levels of this process's loggers, on a broker or on a controller."""
+    """Set levels of this process's loggers, on a broker or on a controller.
+
+    ``operation`` is what the client must be allowed to do on the cluster: as in Kafka, a broker asks for
+    ALTER_CONFIGS and a controller for CLUSTER_ACTION.
+    """
+    refused = config_refusal(permissions, operation, resource.resource_type, resource.resource_name)
+    if refused is not None:
+        return Outcome(refused, refused.default_message)
     changes = _changes(resource)
     try:
         expected = "Unexpected node id. Expected {0}, but received {1}"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from penstock.metadata.configs import (
     BrokerConfig,
@@ -50,6 +50,9 @@ R = TypeVar(
 )
 A = TypeVar("A")
 
+Unauthorized: TypeAlias = Mapping[tuple[int, str], ErrorCode]
+"""Resources that a client may not change, by type and name, with the error to answer."""
+
 
 VALUE_BYTES_MAX: Final = 32767
 """Limits a value in UTF-8, since Kafka cannot write longer strings to its metadata log.
@@ -83,11 +86,16 @@ class _Owner(NamedTuple):
 
 
 def incremental_alter_configs(
-    state: ControllerState, request: IncrementalAlterConfigsRequest, *, is_forwarded: bool = True
+    state: ControllerState,
+    request: IncrementalAlterConfigsRequest,
+    *,
+    is_forwarded: bool = True,
+    unauthorized: Unauthorized | None = None,
 ) -> Decision[IncrementalAlterConfigsResponse]:
     """Set, delete, append to or subtract from single configs.
 
     ``is_forwarded`` means that a broker has already checked its own configs and forwarded the rest.
+    ``unauthorized`` are the resources that the client may not change.
     """
 
     def change(resource: IncrementalAlterConfigsRequest.AlterConfigsResource) -> list[Message]:
@@ -96,7 +104,7 @@ def incremental_alter_configs(
         return _checked(state, records, is_forwarded=is_forwarded)
 
     make = IncrementalAlterConfigsResponse.AlterConfigsResourceResponse
-    records, responses = _each_by_itself(request.resources, change, make)
+    records, responses = _each_by_itself(request.resources, unauthorized or {}, change, make)
     records += forget_eligible_leaders(state, records)
     return Decision(
         [] if request.validate_only else records, IncrementalAlterConfigsResponse(responses=responses)
@@ -104,7 +112,11 @@ def incremental_alter_configs(
 
 
 def alter_configs(
-    state: ControllerState, request: AlterConfigsRequest, *, is_forwarded: bool = True
+    state: ControllerState,
+    request: AlterConfigsRequest,
+    *,
+    is_forwarded: bool = True,
+    unauthorized: Unauthorized | None = None,
 ) -> Decision[AlterConfigsResponse]:
     """Replace all configs of each resource; configs that the request does not name are deleted."""
 
@@ -114,7 +126,7 @@ def alter_configs(
         return _checked(state, records, is_forwarded=is_forwarded)
 
     make = AlterConfigsResponse.AlterConfigsResourceResponse
-    records, responses = _each_by_itself(request.resources, change, make)
+    records, responses = _each_by_itself(request.resources, unauthorized or {}, change, make)
     records += forget_eligible_leaders(state, records)
     return Decision([] if request.validate_only else records, AlterConfigsResponse(responses=responses))
 
@@ -147,16 +159,22 @@ def _check_only_fewer(state: ControllerState, record: ConfigRecord) -> None:
 
 
 def _each_by_itself(
-    resources: Sequence[R], change: Callable[[R], list[Message]], make: Callable[..., A]
+    resources: Sequence[R],
+    unauthorized: Unauthorized,
+    change: Callable[[R], list[Message]],
+    make: Callable[..., A],
 ) -> tuple[list[Message], list[A]]:
     """Change each resource separately; return the records of the allowed changes, and a response to each."""
     records: list[Message] = []
     answers = []
     duplicates = set(repeated((r.resource_type, r.resource_name) for r in resources))
     for resource in resources:
+        key = resource.resource_type, resource.resource_name
         code, message = ErrorCode.NONE, None
         try:
-            _check_once((resource.resource_type, resource.resource_name), duplicates)
+            _check_once(key, duplicates)
+            if key in unauthorized:
+                raise Refusal(unauthorized[key], unauthorized[key].default_message)
             records += change(resource)
         except Refusal as refusal:
             code, message = refusal.code, refusal.message

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from functools import cache
 from typing import Final, TypeAlias
 
@@ -44,8 +44,17 @@ _UNSET: Final = -1
 _NOT_HERE: Final = "This server does not host this topic-partition."
 
 
-def create_topics(state: ControllerState, request: CreateTopicsRequest) -> Decision[CreateTopicsResponse]:
-    """Create topics, each of which succeeds or fails separately; a repeated name fails once."""
+def create_topics(
+    state: ControllerState,
+    request: CreateTopicsRequest,
+    may_create: Container[str] | None = None,
+    shows_configs_of: Container[str] | None = None,
+) -> Decision[CreateTopicsResponse]:
+    """Create topics, each of which succeeds or fails separately; a repeated name fails once.
+
+    Topics outside of ``may_create`` are refused, and the response describes only topics in
+    ``shows_configs_of``; None stands for all.
+    """
     config = state.config()
     # A check takes half a millisecond, and most topics of a request set the same configs.
     judge = cache(lambda overrides: _judged_configs(config, dict(overrides)))
@@ -58,11 +67,14 @@ def create_topics(state: ControllerState, request: CreateTopicsRequest) -> Decis
         if topic.name in duplicates:
             continue
         try:
+            _check_may_create(topic.name, may_create)
             check_new_name(state, topic.name, taken)
             topic_records, partitions, result = _create_topic(state, config, topic, budget, judge)
         except Refusal as refusal:
             results.append(_failed(topic.name, refusal))
             continue
+        if shows_configs_of is not None and topic.name not in shows_configs_of:
+            _hide_configs(result)
         taken[collision_key(topic.name)] = topic.name
         budget -= len(partitions)
         records += topic_records
@@ -70,6 +82,18 @@ def create_topics(state: ControllerState, request: CreateTopicsRequest) -> Decis
     repetition = Refusal(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
     results += [_failed(name, repetition) for name in sorted(duplicates)]
     return Decision([] if request.validate_only else records, CreateTopicsResponse(topics=results))
+
+
+def _check_may_create(name: str, may_create: Container[str] | None) -> None:
+    """Check the client's permission, except for the metadata topic, which is refused to all clients."""
+    if may_create is not None and name not in may_create and name != CLUSTER_METADATA:
+        raise Refusal(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
+
+
+def _hide_configs(result: TopicResult) -> None:
+    """Hide what the client may not describe: configs, and counts that may come from the broker's configs."""
+    result.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    result.num_partitions, result.replication_factor, result.configs = -1, -1, []
 
 
 def check_new_name(state: ControllerState, name: str, taken: dict[str, str]) -> None:
@@ -211,11 +235,18 @@ def _failed(name: str, refusal: Refusal) -> TopicResult:
     )
 
 
-def delete_topics(state: ControllerState, request: DeleteTopicsRequest) -> Decision[DeleteTopicsResponse]:
-    """Delete topics by name or by id; a topic given both by name and by id is deleted once."""
-    states = request.topics or [
-        DeleteTopicsRequest.DeleteTopicState(name=name) for name in request.topic_names
-    ]
+def delete_topics(
+    state: ControllerState,
+    request: DeleteTopicsRequest,
+    may_describe: Container[str] | None = None,
+    may_delete: Container[str] | None = None,
+) -> Decision[DeleteTopicsResponse]:
+    """Delete topics by name or by id; a topic given both by name and by id is deleted once.
+
+    Topics outside of ``may_delete`` are refused, and those outside of ``may_describe`` without saying whether
+    they exist or how an id is named; None stands for all.
+    """
+    states = _states(request)
     records: dict[bytes, Message] = {}
     by_name_only = (asked.name for asked in states if asked.topic_id == ZERO_UUID)
     duplicate_names = set(repeated(name for name in by_name_only if name is not None))
@@ -233,29 +264,66 @@ def delete_topics(state: ControllerState, request: DeleteTopicsRequest) -> Decis
         is_single = asked.name is None or asked.topic_id == ZERO_UUID
         if is_single and (asked.name in duplicate_names or asked.topic_id in duplicate_ids):
             continue
+        topic = _topic_of(state, asked)
         try:
-            topic = _topic_to_delete(state, asked)
+            topic = _checked_deletion(asked, topic, may_describe, may_delete)
         except Refusal as refusal:
-            results.append(_not_deleted(asked.name, asked.topic_id, refusal.code, str(refusal)))
+            name = asked.name
+            if name is None and topic is not None and _includes(may_describe, topic.name):
+                name = topic.name
+            results.append(_not_deleted(name, asked.topic_id, refusal.code, str(refusal)))
             continue
         records[topic.topic_id] = RemoveTopicRecord(topic_id=topic.topic_id)
         results.append(DeleteTopicsResponse.DeletableTopicResult(name=topic.name, topic_id=topic.topic_id))
     return Decision(list(records.values()), DeleteTopicsResponse(responses=results))
 
 
-def _topic_to_delete(state: ControllerState, asked: DeleteState) -> TopicImage:
+def names_to_delete(state: ControllerState, request: DeleteTopicsRequest) -> set[str]:
+    """The names in a request to delete topics, and those of the ids in it."""
+    topics = (_topic_of(state, asked) for asked in _states(request) if asked.name is None)
+    return {asked.name for asked in _states(request) if asked.name is not None} | {
+        topic.name for topic in topics if topic is not None
+    }
+
+
+def _states(request: DeleteTopicsRequest) -> list[DeleteState]:
+    return request.topics or [
+        DeleteTopicsRequest.DeleteTopicState(name=name) for name in request.topic_names
+    ]
+
+
+def _topic_of(state: ControllerState, asked: DeleteState) -> TopicImage | None:
+    topics = state.image.topics
+    if asked.topic_id != ZERO_UUID:
+        return topics.by_id.get(asked.topic_id)
+    return topics.by_name.get(asked.name or "")
+
+
+def _includes(names: Container[str] | None, name: str) -> bool:
+    return names is None or name in names
+
+
+def _checked_deletion(
+    asked: DeleteState,
+    topic: TopicImage | None,
+    may_describe: Container[str] | None,
+    may_delete: Container[str] | None,
+) -> TopicImage:
+    """The topic, if it exists and may be deleted. Raises Refusal."""
     by_id = asked.topic_id != ZERO_UUID
     if asked.name is None and not by_id:
         raise Refusal(ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified.")
     if asked.name is not None and by_id:
         raise Refusal(ErrorCode.INVALID_REQUEST, "You may not specify both topic name and topic id.")
-    topics = state.image.topics
-    topic = topics.by_id.get(asked.topic_id) if by_id else topics.by_name.get(asked.name or "")
-    if topic is not None:
-        return topic
-    if by_id:
+    if asked.name is not None and not _includes(may_describe, asked.name):
+        raise Refusal(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    if topic is None and by_id:
         raise Refusal(ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
-    raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, _NOT_HERE)
+    if topic is None:
+        raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, _NOT_HERE)
+    if not _includes(may_delete, topic.name):
+        raise Refusal(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    return topic
 
 
 def _not_deleted(name: str | None, topic_id: bytes, code: ErrorCode, message: str) -> DeleteResult:
