@@ -3,12 +3,17 @@
 Versions 4 to 18. Records are sent as slices of segment files (`sendfile`). A fetch that finds less than
 `min_bytes` waits in the purgatory. A worker first reads and checks data that is not in memory or was not
 checked since it was read from the disk (`broker.cold_reads`). Followers read to the log's end, and their
-fetch offsets report their progress (`broker.replication`). Differences from Kafka:
+fetch offsets report their progress (`broker.replication`).
+
+Consumers need READ on the topic, followers CLUSTER_ACTION on the cluster. A fetch that waits is checked again
+before it is answered. Differences from Kafka:
 - damaged batches are never sent: the client gets CORRUPT_MESSAGE, while Kafka leaves their detection to it;
 - a response ends with a whole batch, never with a torn one;
 - a session that holds the id of a deleted topic gets UNKNOWN_TOPIC_ID like all other requests, not first
   UNKNOWN_TOPIC_OR_PARTITION and, once a topic of that name exists again, INCONSISTENT_TOPIC_ID;
 - a partition that a request names twice is answered twice;
+- a follower that is refused has no session, and a fetch that waited returns nothing of a topic whose READ was
+  revoked meanwhile;
 - a follower's waiting request is answered when its next one arrives, and a follower's session reads only
   partitions with changes.
 
@@ -37,10 +42,17 @@ from typing import TYPE_CHECKING
 
 from penstock.broker.api_entry import Api
 from penstock.broker.network.answers import Answer
-from penstock.broker.reading.consumer_fetch import ConsumerFetch
-from penstock.broker.reading.fetch_session import SessionError, replica_id_of
+from penstock.broker.reading.consumer_fetch import ConsumerFetch, by_topic, refusal
+from penstock.broker.reading.fetch_session import (
+    TOPIC_IDS_SINCE_VERSION,
+    SessionError,
+    replica_id_of,
+    targets_of,
+)
 from penstock.broker.reading.follower_fetch import FollowerFetch
+from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import FetchRequest, FetchResponse
+from penstock.security.acls import CLUSTER_NAME, Operation, ResourceType
 
 if TYPE_CHECKING:
     from penstock.broker.network.context import RequestContext
@@ -51,12 +63,15 @@ if TYPE_CHECKING:
 
 async def handle_as_controller(quorum: Quorum, request: FetchRequest, context: RequestContext) -> Message:
     """Answer a fetch of the metadata log, the only log on a controller's listener."""
+    context.permissions.require(Operation.CLUSTER_ACTION)
     return await quorum.handle(request, context)
 
 
 def handle(host: ReadingHost, request: FetchRequest, context: RequestContext) -> Answer[FetchResponse]:
     is_follower = replica_id_of(request) >= 0
     if is_follower:
+        if not context.permissions.allows(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
+            return Answer.of(_refuse_follower(request, context))
         host.fetch_sessions.answer_waiting(request.session_id)
     try:
         plan = host.fetch_sessions.plan(request, context.api_version)
@@ -70,8 +85,20 @@ def handle(host: ReadingHost, request: FetchRequest, context: RequestContext) ->
     return fetch.wait(missing_bytes, request.max_wait_ms)
 
 
+def _refuse_follower(request: FetchRequest, context: RequestContext) -> FetchResponse:
+    """Refuse a client that poses as a broker, without a trace in the sessions or in the replication."""
+    by_topic_id = context.api_version >= TOPIC_IDS_SINCE_VERSION
+    targets = targets_of(request, by_topic_id, {})
+    refused = [(target, refusal(target, ErrorCode.TOPIC_AUTHORIZATION_FAILED)) for target in targets]
+    return FetchResponse(responses=by_topic(refused, by_topic_id))
+
+
 API = (
     Api(FetchRequest)
     .on_broker(lambda node: node, handle)
     .on_controller(lambda node: node.quorum, handle_as_controller)
+    .needs(
+        (Operation.READ, ResourceType.TOPIC, "for consumers"),
+        (Operation.CLUSTER_ACTION, ResourceType.CLUSTER, "for followers, and on controllers"),
+    )
 )

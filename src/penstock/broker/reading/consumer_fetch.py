@@ -6,6 +6,7 @@ cannot read without waiting for the disk is left to a worker (`cold_reads`).
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import TYPE_CHECKING
 
 from penstock.broker.network.answers import Answer
@@ -17,6 +18,7 @@ from penstock.broker.reading.fetch_session import FetchPlan
 from penstock.broker.reading.nearest_replica import nearest_replica
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import FetchRequest, FetchResponse
+from penstock.security.acls import Operation, ResourceType
 from penstock.storage.segments.file_slice import FileSlice
 
 if TYPE_CHECKING:
@@ -47,6 +49,7 @@ class ConsumerFetch:
         "_max_bytes",
         "_min_bytes",
         "_now_s",
+        "_permitted",
         "_plan",
         "_rack",
         "_read_committed",
@@ -68,8 +71,32 @@ class ConsumerFetch:
         self._rack = request.rack_id if host.replication.sends_to_nearest else ""
         self._replicas: list[Replica] = []
         self._now_s = 0.0
+        self._permitted = self._permitted_topics(is_first=True)
         self.cold: list[ColdRead] = []
         """The reads that the last `read` left to a worker."""
+
+    def _permitted_topics(self, *, is_first: bool) -> Container[TopicKey] | None:
+        """The topics that this client may read, and unknown ids; None stands for all.
+
+        The audit log has a permission once (``is_first``), even if the fetch waits and reads again.
+        """
+        permissions = self._context.permissions
+        if permissions.is_unrestricted:
+            return None
+        names = {target: self._name_of(target.topic) for target in self._plan.targets}
+        permitted = permissions.allowed(
+            Operation.READ,
+            ResourceType.TOPIC,
+            (name for name in names.values() if name is not None),
+            logs_permission=is_first,
+        )
+        return {target.topic for target, name in names.items() if name is None or name in permitted}
+
+    def _name_of(self, topic: TopicKey) -> str | None:
+        if isinstance(topic, str):
+            return topic
+        image = self._host.image.topics.by_id.get(topic)
+        return None if image is None else image.name
 
     def read(self) -> tuple[Results, int]:
         """Read each partition; return the results and the number of missing bytes.
@@ -84,12 +111,16 @@ class ConsumerFetch:
         self._replicas = []
         self._now_s = self._host.loop.time()
         cold = self.cold = []
+        permitted = self._permitted
         for target in self._plan.targets:
+            if permitted is not None and target.topic not in permitted:
+                results.append((target, refusal(target, ErrorCode.TOPIC_AUTHORIZATION_FAILED)))
+                continue
             try:
                 replica = self._find(target.topic, target.partition, target.current_leader_epoch)
                 data = self._read_partition(len(results), replica, target, left_bytes, found_bytes == 0)
             except KafkaError as error:
-                data = _refusal(target, error.code)
+                data = refusal(target, error.code)
                 urgent = True
             else:
                 self._replicas.append(replica)
@@ -110,6 +141,8 @@ class ConsumerFetch:
                         readable_bytes += max(0, min(target.max_bytes, left_bytes) - size_bytes)
                 left_bytes -= size_bytes
             results.append((target, data))
+        if permitted is not None and not self._replicas:
+            urgent = True  # no topic is left to wait for
         return results, 0 if urgent else self._min_bytes - readable_bytes
 
     def _read_partition(
@@ -210,7 +243,8 @@ class ConsumerFetch:
         return answer
 
     def _answer(self, answer: Answer[FetchResponse]) -> None:
-        """Answer with the data that is available at the end of the wait."""
+        """Answer with the data that is available at the end of the wait, and still permitted."""
+        self._permitted = self._permitted_topics(is_first=False)
         results, _ = self.read()
         if self.cold:
             self._read_cold(results, answer)
@@ -225,7 +259,7 @@ class ConsumerFetch:
             for read in cold:
                 target, data = results[read.place]
                 if read.error is not None:
-                    results[read.place] = (target, _refusal(target, read.error.code))
+                    results[read.place] = (target, refusal(target, read.error.code))
                     continue
                 data.records = read.found or NO_RECORDS
                 if self._read_committed:
@@ -236,7 +270,7 @@ class ConsumerFetch:
 
     def respond(self, results: Results) -> FetchResponse:
         session_id, results = self._plan.finish(results)
-        response = FetchResponse(session_id=session_id, responses=_by_topic(results, self._plan.by_topic_id))
+        response = FetchResponse(session_id=session_id, responses=by_topic(results, self._plan.by_topic_id))
         if any(data.error_code in HINTED_ERRORS for _, data in results):
             self._add_leader_hints(response, results)
         return response
@@ -279,7 +313,8 @@ def _aborted(found: list[AbortedTransaction]) -> list[FetchResponse.AbortedTrans
     ]
 
 
-def _refusal(target: FetchTarget, code: ErrorCode) -> PartitionData:
+def refusal(target: FetchTarget, code: ErrorCode) -> PartitionData:
+    """The answer for a partition that is not read."""
     return PartitionData(
         partition_index=target.partition,
         error_code=code,
@@ -291,7 +326,7 @@ def _refusal(target: FetchTarget, code: ErrorCode) -> PartitionData:
     )
 
 
-def _by_topic(results: Results, by_topic_id: bool) -> list[TopicResponse]:
+def by_topic(results: Results, by_topic_id: bool) -> list[TopicResponse]:
     """Group the partitions by topic in the order of reading; neighbors of one topic share an entry."""
     topics: list[TopicResponse] = []
     previous: TopicKey | None = None

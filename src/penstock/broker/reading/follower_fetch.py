@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import TYPE_CHECKING
 
-from penstock.broker.partitions.fetch_target import FetchTarget
+from penstock.broker.partitions.fetch_target import FetchTarget, TopicKey
 from penstock.broker.reading.consumer_fetch import NO_RECORDS, ConsumerFetch, PartitionData, Results
 from penstock.broker.reading.fetch_session import FetchPlan, replica_id_of
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import FetchRequest, FetchResponse
+from penstock.security.acls import CLUSTER_NAME, Operation, ResourceType
 
 if TYPE_CHECKING:
     from penstock.broker.network.context import RequestContext
@@ -36,6 +38,14 @@ class FollowerFetch(ConsumerFetch):
         self._changes = plan.changes
         if self._changes is not None:
             self._changes.fetched(host.replication.now_ms())
+
+    def _permitted_topics(self, *, is_first: bool) -> Container[TopicKey] | None:
+        """All topics or none. The API has checked the permission before, but it may be revoked in a wait."""
+        if is_first or self._context.permissions.allows(
+            Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME, logs_permission=False
+        ):
+            return None
+        return ()
 
     def read(self) -> tuple[Results, int]:
         changes = self._changes
