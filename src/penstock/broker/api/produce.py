@@ -1,7 +1,8 @@
 """Produce (0): append record batches to partitions that this node leads.
 
 Versions 3 to 13; 0 to 2 are advertised and refused, since librdkafka stops compressing without them
-(KAFKA-18659). Differences from Kafka:
+(KAFKA-18659). Needs WRITE on the topic, and WRITE on the transactional id for transactional records.
+Differences from Kafka:
 - a transactional batch in a request without a transactional id is refused alone, not with all others;
 - a batch that cannot be decompressed is refused with INVALID_RECORD, not UNKNOWN_SERVER_ERROR, and gaps
   between the offsets of records are refused in uncompressed batches, too (see `produce_checks`);
@@ -53,6 +54,7 @@ from penstock.protocol.batch import CorruptBatch, InvalidBatch, MalformedRecords
 from penstock.protocol.compression import Codec
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import ProduceRequest, ProduceResponse
+from penstock.security.acls import Operation, ResourceType
 
 if TYPE_CHECKING:
     from penstock.broker.network.context import RequestContext
@@ -64,6 +66,7 @@ if TYPE_CHECKING:
     from penstock.broker.setup.host import RunInWorker
     from penstock.metadata.image import MetadataImage
     from penstock.protocol.batch import BatchHeader
+    from penstock.security.permissions import Permissions
     from penstock.storage.partition.log import AppendInfo
 
 ZSTD_SINCE_VERSION = 7
@@ -107,6 +110,90 @@ class Parts(VerifyingHost, Protocol):
 
 
 def handle(parts: Parts, request: ProduceRequest, context: RequestContext) -> Answer[Produced]:
+    if not context.permissions.is_unrestricted:
+        refused = _take_unauthorized(parts, request, context)
+        if refused:
+            return _produce(parts, request, context).then(
+                lambda response: _with_refused(parts, response, refused, request.acks, context)
+            )
+    return _produce(parts, request, context)
+
+
+def _take_unauthorized(
+    parts: Parts, request: ProduceRequest, context: RequestContext
+) -> list[TopicResponse]:
+    """Take the topics that the client may not write to out of the request, and return their refusals.
+
+    They are all topics if the client may not use the transactional id. Unknown topic ids are left in.
+    """
+    permitted: list[ProduceRequest.TopicProduceData] = []
+    if not _may_use_transactional_id(request, context.permissions):
+        error = KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        refused = request.topic_data
+    else:
+        error = KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        refused = []
+        named = [(_name_of(parts, topic, context), topic) for topic in request.topic_data]
+        names = (name for name, topic in named for _ in topic.partition_data if name is not None)
+        writable = context.permissions.allowed(Operation.WRITE, ResourceType.TOPIC, names)
+        for name, topic in named:
+            (permitted if name is None or name in writable else refused).append(topic)
+    request.topic_data = permitted
+    return [_refused_topic(topic, error) for topic in refused]
+
+
+def _may_use_transactional_id(request: ProduceRequest, permissions: Permissions) -> bool:
+    """Whether the client may write transactional batches, if the request has any.
+
+    Without a transactional id these are refused one by one at the append.
+    """
+    transactional_id = request.transactional_id
+    if transactional_id is None or not _has_transactional_batch(request):
+        return True
+    return permissions.allows(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id)
+
+
+def _has_transactional_batch(request: ProduceRequest) -> bool:
+    for topic in request.topic_data:
+        for wanted in topic.partition_data:
+            try:
+                if batch.parse_header(wanted.records or b"").is_transactional:
+                    return True
+            except CorruptBatch:
+                continue
+    return False
+
+
+def _name_of(
+    parts: Parts, topic: ProduceRequest.TopicProduceData, context: RequestContext
+) -> str | None:
+    if context.api_version < TOPIC_IDS_SINCE_VERSION:
+        return topic.name
+    image = parts.image.topics.by_id.get(topic.topic_id)
+    return None if image is None else image.name
+
+
+def _refused_topic(topic: ProduceRequest.TopicProduceData, error: KafkaError) -> TopicResponse:
+    partitions = [PartitionResponse(index=wanted.index, base_offset=-1) for wanted in topic.partition_data]
+    for answer in partitions:
+        _refuse(answer, error)
+    return TopicResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=partitions)
+
+
+def _with_refused(
+    parts: Parts, response: Produced, refused: list[TopicResponse], acks: int, context: RequestContext
+) -> Produced:
+    """Add the refusals to the response for the other topics; with acks=0 they close the connection."""
+    refusals = _with_errors(parts, ProduceResponse(responses=refused), acks, context)
+    if isinstance(response, bytes):
+        response, _ = ProduceResponse.decode(context.api_version, response)
+    if response is not None and refusals is not None:
+        response.responses += refusals.responses
+    return response
+
+
+def _produce(parts: Parts, request: ProduceRequest, context: RequestContext) -> Answer[Produced]:
+    """Append all batches of the request."""
     acks = request.acks
     by_id = context.api_version >= TOPIC_IDS_SINCE_VERSION
     if len(request.topic_data) == 1 and len(request.topic_data[0].partition_data) == 1:
@@ -472,4 +559,11 @@ def _with_errors(
     return response
 
 
-API = Api(ProduceRequest, versions=(3, 13), advertised=(0, 13)).on_broker(lambda node: node, handle)
+API = (
+    Api(ProduceRequest, versions=(3, 13), advertised=(0, 13))
+    .on_broker(lambda node: node, handle)
+    .needs(
+        (Operation.WRITE, ResourceType.TRANSACTIONAL_ID, "for transactional records"),
+        (Operation.WRITE, ResourceType.TOPIC),
+    )
+)
