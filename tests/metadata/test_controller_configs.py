@@ -226,6 +226,33 @@ def test_alter_configs_replaces_everything(bench: ControllerBench) -> None:
     assert bench.image.configs.of(TOPIC, "t") == {}
 
 
+def test_a_client_alters_only_what_it_may(bench: ControllerBench) -> None:
+    config = IncrementalAlterConfigsRequest.AlterableConfig(name="retention.ms", value="5")
+    asked = [
+        IncrementalAlterConfigsRequest.AlterConfigsResource(
+            resource_type=TOPIC, resource_name=name, configs=[config]
+        )
+        for name in ("t", "hidden", "nowhere")
+    ]
+    bench.create("hidden")
+    denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    request = IncrementalAlterConfigsRequest(resources=asked)
+    unauthorized = {(TOPIC, "hidden"): denied, (TOPIC, "nowhere"): denied}
+    response = bench.commit(incremental_alter_configs(bench.state, request, unauthorized=unauthorized))
+    assert [r.error_code for r in response.responses] == [0, denied, denied]
+    assert bench.image.configs.of(TOPIC, "t") == {"retention.ms": "5"}
+    assert bench.image.configs.of(TOPIC, "hidden") == {}
+    replacing = AlterConfigsRequest(
+        resources=[AlterConfigsRequest.AlterConfigsResource(resource_type=TOPIC, resource_name="t")]
+    )
+    refused = bench.commit(alter_configs(bench.state, replacing, unauthorized={(TOPIC, "t"): denied}))
+    assert (refused.responses[0].error_code, refused.responses[0].error_message) == (
+        denied,
+        denied.default_message,
+    )
+    assert bench.image.configs.of(TOPIC, "t") == {"retention.ms": "5"}
+
+
 def test_another_min_isr_ends_eligibility() -> None:
     """KIP-966: a replica that left the ISR under the old value may lack records committed since."""
     bench = ControllerBench(brokers=(1, 2), elr=True)

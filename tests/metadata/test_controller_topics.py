@@ -5,7 +5,12 @@ from controller_bench import DIRECTORY, ControllerBench
 
 from penstock.metadata.controller.elections import elect_leaders
 from penstock.metadata.controller.partitions import create_partitions
-from penstock.metadata.controller.topics import create_topics, delete_topics, internal_topic
+from penstock.metadata.controller.topics import (
+    create_topics,
+    delete_topics,
+    internal_topic,
+    names_to_delete,
+)
 from penstock.metadata.image import UNASSIGNED_DIRECTORY, ResourceType
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import (
@@ -229,6 +234,31 @@ def test_names_of_one_request_may_collide_too(bench: ControllerBench) -> None:
     assert [t.error_code for t in response.topics] == [0, ErrorCode.INVALID_TOPIC_EXCEPTION]
 
 
+def test_a_client_creates_and_sees_only_what_it_may(bench: ControllerBench) -> None:
+    bench.create("existing")
+    bench.records.clear()
+    names = ("seen", "hidden", "existing", "refused", "__cluster_metadata")
+    topics = [CreatableTopic(name=name, num_partitions=1, replication_factor=1) for name in names]
+    response = bench.do(create_topics, CreateTopicsRequest(topics=topics), {"seen", "hidden"}, {"seen"})
+    denied = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
+    assert {t.name: (t.error_code, t.error_message) for t in response.topics} == {
+        "seen": (0, None),
+        "hidden": (0, None),
+        "existing": denied,
+        "refused": denied,
+        "__cluster_metadata": (
+            ErrorCode.INVALID_REQUEST,
+            "Creation of internal topic __cluster_metadata is prohibited.",
+        ),
+    }
+    seen, hidden = response.topics[:2]
+    assert (seen.num_partitions, seen.replication_factor, seen.topic_config_error_code) == (1, 1, 0)
+    assert seen.configs
+    assert (hidden.num_partitions, hidden.replication_factor, hidden.configs) == (-1, -1, [])
+    assert hidden.topic_config_error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert set(bench.image.topics.by_name) == {"seen", "hidden", "existing"}
+
+
 def test_validation_changes_nothing(bench: ControllerBench) -> None:
     topic = CreatableTopic(name="t", num_partitions=1, replication_factor=1)
     response = bench.do(create_topics, CreateTopicsRequest(topics=[topic], validate_only=True))
@@ -299,6 +329,34 @@ def test_a_topic_named_both_ways_is_deleted_once(bench: ControllerBench) -> None
     state = DeleteTopicsRequest.DeleteTopicState
     bench.do(delete_topics, DeleteTopicsRequest(topics=[state(name="a"), state(topic_id=topic_id)]))
     assert len(bench.records) == 1
+
+
+def test_a_client_deletes_what_it_may_and_learns_nothing_of_hidden_topics(bench: ControllerBench) -> None:
+    ids = {name: bench.create(name).topic_id for name in ("mine", "seen", "hidden")}
+    state = DeleteTopicsRequest.DeleteTopicState
+    request = DeleteTopicsRequest(
+        topics=[
+            *(state(topic_id=ids[name]) for name in ("seen", "hidden")),
+            *(state(name=name) for name in ("seen-nowhere", "hidden-nowhere", "mine")),
+        ]
+    )
+    assert names_to_delete(bench.state, request) == {*ids, "seen-nowhere", "hidden-nowhere"}
+    response = bench.do(delete_topics, request, {"seen", "seen-nowhere", "mine"}, {"mine"})
+    denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert [(r.name, r.topic_id, r.error_code) for r in response.responses] == [
+        ("seen", ids["seen"], denied),
+        (None, ids["hidden"], denied),
+        ("seen-nowhere", bytes(16), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ("hidden-nowhere", bytes(16), denied),
+        ("mine", ids["mine"], 0),
+    ]
+    by_name = DeleteTopicsRequest(topics=[state(name=name) for name in ("seen", "hidden")])
+    refused = bench.do(delete_topics, by_name, {"seen"}, set()).responses
+    assert [(r.name, r.topic_id, r.error_code) for r in refused] == [
+        ("seen", bytes(16), denied),
+        ("hidden", bytes(16), denied),
+    ]
+    assert set(bench.image.topics.by_name) == {"seen", "hidden"}
 
 
 def more(bench: ControllerBench, name: str, count: int, *assignments: list[int]) -> tuple[int, str | None]:

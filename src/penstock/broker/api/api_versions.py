@@ -3,7 +3,7 @@
 Versions 0 to 4. The dispatcher answers a request in a newer version in version 0 (KIP-511). The table is
 collected from the handler modules. An API that a broker forwards to the controller is limited to the versions
 that the controller serves, once these are known (`Forwarding.served`). Produce is listed from version 0 on
-although versions 0 to 2 are refused (KAFKA-18659).
+although versions 0 to 2 are refused (KAFKA-18659). It needs no permission, since clients ask it first.
 
 Versions:
 - 1: `throttle_time_ms` (KIP-124)
