@@ -450,7 +450,8 @@ class History:
             )
             topic = ListOffsetsRequest.ListOffsetsTopic(name=TOPIC, partitions=[wanted])
             request = ListOffsetsRequest(replica_id=9, topics=[topic])
-            steps = list_offsets._answer(leader, request, LIST_OFFSETS_VERSION)  # type: ignore[arg-type]
+            version = LIST_OFFSETS_VERSION
+            steps = list_offsets._answer(leader, request, {TOPIC}, version)  # type: ignore[arg-type]
             found += result_of(steps).topics[0].partitions
         error = ErrorCode.of(found[0].error_code or found[1].error_code)
         return OffsetsAtLeader(found[0].offset, found[1].offset, error)
