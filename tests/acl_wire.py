@@ -1,7 +1,7 @@
 """ACLs for clients at other addresses than the administrator's, and the error codes of their answers.
 
-Every client is User:ANONYMOUS, so that ACLs know clients by their address. The nodes and the administrator are
-at 127.0.0.1 and may do everything.
+Every client is User:ANONYMOUS, so that ACLs know clients by their address. The nodes and the administrator
+are at 127.0.0.1 and may do everything.
 """
 
 from collections.abc import Iterable
@@ -73,7 +73,8 @@ def allow(
         ]
     )
     results = admin.ask(request, CreateAclsResponse).results
-    assert [result.error_message for result in results] == [None] * len(grants)
+    failed = [result.error_message for result in results if result.error_code]
+    assert not failed, failed
     wait_until(lambda: set(map(Grant.of, grants)) <= _granted(admin, host))
 
 
@@ -82,6 +83,8 @@ def forget(admin: Wire, host: str = CLIENT) -> None:
     everything = DeleteAclsRequest.DeleteAclsFilter(
         resource_type_filter=ResourceType.ANY,
         pattern_type_filter=PatternType.ANY,
+        resource_name_filter=None,
+        principal_filter=None,
         host_filter=host,
         operation=Operation.ANY,
         permission_type=PermissionType.ANY,
@@ -96,6 +99,8 @@ def _granted(admin: Wire, host: str) -> set[Grant]:
     request = DescribeAclsRequest(
         resource_type_filter=ResourceType.ANY,
         pattern_type_filter=PatternType.ANY,
+        resource_name_filter=None,
+        principal_filter=None,
         host_filter=host,
         operation=Operation.ANY,
         permission_type=PermissionType.ANY,
