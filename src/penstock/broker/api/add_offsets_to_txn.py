@@ -1,7 +1,8 @@
 """AddOffsetsToTxn (25): prepare a transaction to commit offsets of a group.
 
 Versions 0 to 4. The request adds the group's partition of `__consumer_offsets` to the transaction. Clients
-that use transactions version 2 leave that to TxnOffsetCommit (KIP-890).
+that use transactions version 2 leave that to TxnOffsetCommit (KIP-890). Needs WRITE on the transactional id,
+and READ on the group.
 
 Versions:
 - 1: a throttled client pauses by itself (KIP-219)
@@ -21,6 +22,7 @@ from penstock.broker.coordination.transactions.runtime import TV0, are_concurren
 from penstock.broker.network.answers import Answer
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from penstock.security.acls import Operation, ResourceType
 
 if TYPE_CHECKING:
     from penstock.broker.coordination.groups.runtime import GroupCoordinatorRuntime
@@ -40,6 +42,9 @@ class Parts(Protocol):
 def handle(
     parts: Parts, request: AddOffsetsToTxnRequest, context: RequestContext
 ) -> Answer[AddOffsetsToTxnResponse]:
+    permissions = context.permissions
+    permissions.require(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id)
+    permissions.require(Operation.READ, ResourceType.GROUP, request.group_id)
     place = (GROUP_METADATA_TOPIC, parts.groups.partition_of(request.group_id))
     ask = partial(
         parts.transactions.add_or_verify_partitions,
@@ -58,4 +63,8 @@ def _answer(code: ErrorCode, version: int) -> AddOffsetsToTxnResponse:
     return AddOffsetsToTxnResponse(error_code=error)
 
 
-API = Api(AddOffsetsToTxnRequest).on_broker(lambda node: node, handle)
+API = (
+    Api(AddOffsetsToTxnRequest)
+    .on_broker(lambda node: node, handle)
+    .needs((Operation.WRITE, ResourceType.TRANSACTIONAL_ID), (Operation.READ, ResourceType.GROUP))
+)

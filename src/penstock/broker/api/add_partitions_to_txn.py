@@ -2,7 +2,9 @@
 
 Versions 0 to 5. Clients send versions up to 3. Brokers send versions 4 and up, for several transactions at
 once, and may only verify that the partitions have been added (KIP-890). Unlike in Kafka, a client's request
-waits up to 100 ms for the end of its last transaction before it is answered CONCURRENT_TRANSACTIONS.
+waits up to 100 ms for the end of its last transaction before it is answered CONCURRENT_TRANSACTIONS. Clients
+need WRITE on the transactional id and on each topic, and may not name internal topics; brokers need
+CLUSTER_ACTION.
 
 Versions:
 - 1: a throttled client pauses by itself (KIP-219)
@@ -22,18 +24,22 @@ from penstock.broker.api_entry import Api
 from penstock.broker.coordination.transactions.runtime import TV0, TV2, Codes, are_concurrent, fenced_error
 from penstock.broker.network.answers import Answer, all_of
 from penstock.broker.network.turns import Steps, in_turns
+from penstock.metadata.controller.topic_names import INTERNAL_TOPICS
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
+from penstock.security.acls import Operation, ResourceType
 
 if TYPE_CHECKING:
     from penstock.broker.coordination.transactions.runtime import TransactionCoordinatorRuntime
     from penstock.broker.network.context import RequestContext
     from penstock.metadata.image import MetadataImage
+    from penstock.security.permissions import Permissions
 
 FENCED_ERROR_VERSION = 2
 SEVERAL_TRANSACTIONS_VERSION = 4
 
 Transaction = AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction
+Topic = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
 TopicResult = AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult
 PartitionResult = AddPartitionsToTxnResponse.AddPartitionsToTxnPartitionResult
 Asked = tuple[Transaction, Answer[Codes]]
@@ -51,7 +57,9 @@ def handle(
     parts: Parts, request: AddPartitionsToTxnRequest, context: RequestContext
 ) -> Answer[AddPartitionsToTxnResponse]:
     version = context.api_version
-    return in_turns(_ask(parts, request, version)).and_then(lambda asked: _answer_when_known(asked, version))
+    if version >= SEVERAL_TRANSACTIONS_VERSION:
+        context.permissions.require(Operation.CLUSTER_ACTION)
+    return in_turns(_ask(parts, request, context)).and_then(lambda asked: _answer_when_known(asked, version))
 
 
 def _answer_when_known(asked: list[Asked], version: int) -> Answer[AddPartitionsToTxnResponse]:
@@ -61,8 +69,10 @@ def _answer_when_known(asked: list[Asked], version: int) -> Answer[AddPartitions
     )
 
 
-def _ask(parts: Parts, request: AddPartitionsToTxnRequest, version: int) -> Steps[list[Asked]]:
-    if version < SEVERAL_TRANSACTIONS_VERSION:
+def _ask(
+    parts: Parts, request: AddPartitionsToTxnRequest, context: RequestContext
+) -> Steps[list[Asked]]:
+    if context.api_version < SEVERAL_TRANSACTIONS_VERSION:
         transactions = [
             Transaction(
                 transactional_id=request.v3_and_below_transactional_id,
@@ -75,32 +85,52 @@ def _ask(parts: Parts, request: AddPartitionsToTxnRequest, version: int) -> Step
         transactions = request.transactions
     asked: list[Asked] = []
     for transaction in transactions:
-        codes = yield from _add(parts, transaction, version)
-        asked.append((transaction, codes))
+        errors = yield from _check(parts, transaction, context)
+        asked.append((transaction, _add(parts, transaction, errors, context.api_version)))
     return asked
 
 
-def _add(parts: Parts, transaction: Transaction, version: int) -> Steps[Answer[Codes]]:
-    """Add one transaction's partitions; if one of them does not exist, none is added."""
+def _check(parts: Parts, transaction: Transaction, context: RequestContext) -> Steps[Codes]:
+    """The error of each partition: NONE if the client may add it and it exists."""
+    permissions = context.permissions
+    is_client = context.api_version < SEVERAL_TRANSACTIONS_VERSION
+    error_of_all = ErrorCode.NONE
+    if is_client and not permissions.allows(
+        Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transaction.transactional_id
+    ):
+        error_of_all = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    errors: Codes = {}
     yield
-    partitions = set()
-    missing = set()
     for topic in transaction.topics:
+        error = error_of_all
+        if is_client and not error and not _may_write(permissions, topic):
+            error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         for index in topic.partitions:
             yield
-            partitions.add(place := (topic.name, index))
-            if parts.image.topics.partition(*place) is None:
-                missing.add(place)
-    if missing:
-        codes = dict.fromkeys(partitions, ErrorCode.OPERATION_NOT_ATTEMPTED)
-        codes.update(dict.fromkeys(missing, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-        return Answer.of(codes)
+            place = (topic.name, index)
+            is_known = parts.image.topics.partition(*place) is not None
+            errors[place] = error or (ErrorCode.NONE if is_known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    return errors
+
+
+def _may_write(permissions: Permissions, topic: Topic) -> bool:
+    return topic.name not in INTERNAL_TOPICS and permissions.allows(
+        Operation.WRITE, ResourceType.TOPIC, topic.name, references=len(topic.partitions)
+    )
+
+
+def _add(parts: Parts, transaction: Transaction, errors: Codes, version: int) -> Answer[Codes]:
+    """Add one transaction's partitions; if one of them has an error, none is added."""
+    if any(errors.values()):
+        return Answer.of(
+            {place: error or ErrorCode.OPERATION_NOT_ATTEMPTED for place, error in errors.items()}
+        )
     ask = partial(
         parts.transactions.add_or_verify_partitions,
         transaction.transactional_id,
         transaction.producer_id,
         transaction.producer_epoch,
-        partitions,
+        errors.keys(),
         verify_only=transaction.verify_only,
         client_version=TV2 if version >= SEVERAL_TRANSACTIONS_VERSION else TV0,
     )
@@ -136,4 +166,12 @@ def _topics(transaction: Transaction, codes: Codes, version: int) -> Steps[list[
     return topics
 
 
-API = Api(AddPartitionsToTxnRequest).on_broker(lambda node: node, handle)
+API = (
+    Api(AddPartitionsToTxnRequest)
+    .on_broker(lambda node: node, handle)
+    .needs(
+        (Operation.CLUSTER_ACTION, ResourceType.CLUSTER, "from version 4 on, which brokers send"),
+        (Operation.WRITE, ResourceType.TRANSACTIONAL_ID, "up to version 3, which clients send"),
+        (Operation.WRITE, ResourceType.TOPIC, "up to version 3, on each topic"),
+    )
+)

@@ -4,6 +4,7 @@ Versions 0 and 1 are answered with UNSUPPORTED_VERSION, as by an Apache Kafka wh
 `group.coordinator.rebalance.protocols` lacks `consumer`. On this error, the Java client and librdkafka fail
 at once, and franz-go uses the classic protocol. The API is listed all the same: librdkafka sends nothing to
 a broker without it and keeps waiting, so that neither its application nor the broker's log would show why.
+The refusal needs no permission, as in Kafka, which checks READ on the group only if it serves the protocol.
 
 Versions:
 - 1: `subscribed_topic_regex` and ids of members that clients choose (KIP-1082)

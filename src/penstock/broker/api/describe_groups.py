@@ -1,7 +1,7 @@
 """DescribeGroups (15): report state, protocol, members and assignments of classic groups.
 
-Versions 0 to 6. Behaves as in Kafka. Without an authorizer, every operation on a group is allowed and
-reported as such.
+Versions 0 to 6. Behaves as in Kafka. Needs DESCRIBE on each group. The response can name the operations
+that the client may do on a group.
 
 Versions:
 - 1: `throttle_time_ms` (KIP-124)
@@ -19,15 +19,13 @@ from typing import TYPE_CHECKING
 from penstock.broker.api_entry import Api
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import DescribeGroupsRequest, DescribeGroupsResponse
+from penstock.security.acls import Operation, ResourceType
 
 if TYPE_CHECKING:
     from penstock.broker.coordination.groups.runtime import GroupCoordinatorRuntime
     from penstock.broker.network.context import RequestContext
 
 AUTHORIZED_OPERATIONS_VERSION = 3
-
-GROUP_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
-"""READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS and ALTER_CONFIGS: one bit for each AclOperation code."""
 
 DescribedGroup = DescribeGroupsResponse.DescribedGroup
 
@@ -38,27 +36,34 @@ def handle(
     shows_operations = (
         context.api_version >= AUTHORIZED_OPERATIONS_VERSION and request.include_authorized_operations
     )
-    described = []
+    permissions = context.permissions
+    refused, described = [], []
     for group_id in request.groups:
+        if not permissions.allows(Operation.DESCRIBE, ResourceType.GROUP, group_id):
+            refused.append(_failed(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED))
+            continue
         group = _describe(groups, group_id, context)
         if shows_operations and group.error_code == ErrorCode.NONE:
-            group.authorized_operations = GROUP_OPERATIONS
+            group.authorized_operations = permissions.operations(ResourceType.GROUP, group_id)
         described.append(group)
-    return DescribeGroupsResponse(groups=described)
+    return DescribeGroupsResponse(groups=refused + described)
 
 
 def _describe(groups: GroupCoordinatorRuntime, group_id: str, context: RequestContext) -> DescribedGroup:
     try:
         return groups.describe_group(group_id, context)
     except KafkaError as error:
-        return DescribedGroup(
-            error_code=error.code,
-            group_id=group_id,
-            group_state="",
-            protocol_type="",
-            protocol_data="",
-            members=[],
-        )
+        return _failed(group_id, error.code)
 
 
-API = Api(DescribeGroupsRequest).on_broker(lambda node: node.groups, handle)
+def _failed(group_id: str, error: ErrorCode) -> DescribedGroup:
+    return DescribedGroup(
+        error_code=error, group_id=group_id, group_state="", protocol_type="", protocol_data="", members=[]
+    )
+
+
+API = (
+    Api(DescribeGroupsRequest)
+    .on_broker(lambda node: node.groups, handle)
+    .needs((Operation.DESCRIBE, ResourceType.GROUP))
+)

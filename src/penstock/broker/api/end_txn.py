@@ -2,7 +2,8 @@
 
 Versions 0 to 5. A client that uses version 5 runs its transactions by version 2 of the protocol (KIP-890):
 the answer contains the epoch, and sometimes a new producer id, of its next transaction. Unlike in Kafka, if
-this node leads all partitions of a transaction, its records are readable when the answer is sent.
+this node leads all partitions of a transaction, its records are readable when the answer is sent. Needs WRITE
+on the transactional id.
 
 Versions:
 - 1: a throttled client pauses by itself (KIP-219)
@@ -21,6 +22,7 @@ from penstock.broker.coordination.transactions.runtime import TV0, TV2, fenced_e
 from penstock.broker.network.answers import Answer
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import EndTxnRequest, EndTxnResponse
+from penstock.security.acls import Operation, ResourceType
 
 if TYPE_CHECKING:
     from penstock.broker.coordination.transactions.runtime import TransactionCoordinatorRuntime
@@ -35,6 +37,10 @@ NO_PRODUCER_EPOCH = -1
 def handle(
     transactions: TransactionCoordinatorRuntime, request: EndTxnRequest, context: RequestContext
 ) -> Answer[EndTxnResponse]:
+    if not context.permissions.allows(
+        Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id
+    ):
+        return Answer.of(_refusal(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
     client_version = TV2 if context.api_version >= EPOCH_BUMP_VERSION else TV0
     answer = transactions.end_txn(request, client_version)
     return answer.then(lambda response: _in_version(response, context.api_version)).recover(
@@ -52,4 +58,8 @@ def _in_version(response: EndTxnResponse, version: int) -> EndTxnResponse:
     return response
 
 
-API = Api(EndTxnRequest).on_broker(lambda node: node.transactions, handle)
+API = (
+    Api(EndTxnRequest)
+    .on_broker(lambda node: node.transactions, handle)
+    .needs((Operation.WRITE, ResourceType.TRANSACTIONAL_ID))
+)

@@ -1,6 +1,7 @@
 """FindCoordinator (10): find the broker that coordinates a group or a transactional id.
 
-Versions 0 to 6; several keys at once from version 4 on (KIP-699). Differences from Kafka:
+Versions 0 to 6; several keys at once from version 4 on (KIP-699). Needs DESCRIBE on each group or
+transactional id, and CLUSTER_ACTION for share groups. Differences from Kafka:
 - the first request creates `__consumer_offsets` or `__transaction_state` and is answered when the topic
   exists; Kafka answers COORDINATOR_NOT_AVAILABLE until then;
 - share groups have no coordinator on this node yet and get COORDINATOR_NOT_AVAILABLE, which is also Kafka's
@@ -17,8 +18,9 @@ Versions:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import IntEnum
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from penstock.broker.api_entry import Api
 from penstock.broker.network.answers import Answer
@@ -26,6 +28,8 @@ from penstock.broker.network.turns import Steps, in_turns
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import FindCoordinatorRequest, FindCoordinatorResponse
 from penstock.protocol.uuids import uuid_from_text
+from penstock.security.acls import Operation, ResourceType
+from penstock.security.permissions import AUTHORIZATION_FAILED
 
 if TYPE_CHECKING:
     from penstock.broker.coordination.groups.runtime import GroupCoordinatorRuntime
@@ -43,6 +47,13 @@ class KeyType(IntEnum):
     SHARE = 2
 
 
+_RESOURCE_TYPES: Final[Mapping[int, ResourceType]] = {
+    KeyType.GROUP: ResourceType.GROUP,
+    KeyType.TRANSACTION: ResourceType.TRANSACTIONAL_ID,
+}
+"""The types of the resources that keys name."""
+
+
 class Found(NamedTuple):
     """The address of a coordinator, or the error if it cannot be found."""
 
@@ -51,6 +62,10 @@ class Found(NamedTuple):
     node_id: int = -1
     host: str = ""
     port: int = -1
+
+
+Answers = dict[str, Found]
+"""The answers by key."""
 
 
 class Parts(Protocol):
@@ -64,10 +79,35 @@ class Parts(Protocol):
 def handle(
     parts: Parts, request: FindCoordinatorRequest, context: RequestContext
 ) -> Answer[FindCoordinatorResponse]:
+    if request.key_type == KeyType.SHARE and context.api_version >= SHARE_VERSION:
+        context.permissions.require(Operation.CLUSTER_ACTION)
+    return in_turns(_refused_keys(request, context)).and_then(
+        lambda refused: _find_others(parts, request, context, refused)
+    )
+
+
+def _refused_keys(request: FindCoordinatorRequest, context: RequestContext) -> Steps[Answers]:
+    """The answers for the keys whose coordinator the client may not know."""
+    refused: Answers = {}
+    resource_type = _RESOURCE_TYPES.get(request.key_type)
+    if resource_type is None or context.permissions.is_unrestricted:
+        return refused
+    error = AUTHORIZATION_FAILED[resource_type]
+    for key in _keys(request, context):
+        yield
+        if not context.permissions.allows(Operation.DESCRIBE, resource_type, key):
+            refused[key] = Found(error, error.default_message)
+    return refused
+
+
+def _find_others(
+    parts: Parts, request: FindCoordinatorRequest, context: RequestContext, refused: Answers
+) -> Answer[FindCoordinatorResponse]:
+    """Answer for the other keys too. Only they create the coordinators' topic."""
     coordinators = _coordinators(parts, request.key_type)
-    if coordinators is not None and not coordinators.has_topic:
-        return Answer.working(_create_and_answer(parts, coordinators, request, context))
-    return in_turns(_answer(parts, request, context))
+    if coordinators is None or coordinators.has_topic or refused.keys() >= set(_keys(request, context)):
+        return in_turns(_answer(parts, request, context, refused))
+    return Answer.working(_create_and_answer(parts, coordinators, request, context, refused))
 
 
 def _coordinators(
@@ -84,33 +124,27 @@ async def _create_and_answer(
     coordinators: GroupCoordinatorRuntime | TransactionCoordinatorRuntime,
     request: FindCoordinatorRequest,
     context: RequestContext,
+    refused: Answers,
 ) -> FindCoordinatorResponse:
-    refusal = None
     try:
         await coordinators.ensure_topic()
     except KafkaError as error:
-        refusal = Found(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error))
-    return await in_turns(_answer(parts, request, context, refusal))
+        not_available = Found(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error))
+        refused = dict.fromkeys(_keys(request, context), not_available) | refused
+    return await in_turns(_answer(parts, request, context, refused))
 
 
 def _answer(
-    parts: Parts, request: FindCoordinatorRequest, context: RequestContext, refusal: Found | None = None
+    parts: Parts, request: FindCoordinatorRequest, context: RequestContext, refused: Answers
 ) -> Steps[FindCoordinatorResponse]:
-    """Find the coordinators of the request's keys; ``refusal`` replaces all answers."""
-    answers: dict[str, Found] = {}
+    """Find the coordinators of all keys that are not refused, and answer."""
+    answers: Answers = {}
     for key in _keys(request, context):
         yield
         if key not in answers:
-            answers[key] = refusal or _find(parts, request.key_type, key, context)
+            answers[key] = refused.get(key) or _find(parts, request.key_type, key, context)
     if context.api_version < SEVERAL_KEYS_VERSION:
-        answer = answers[request.key]
-        return FindCoordinatorResponse(
-            error_code=answer.error,
-            error_message=answer.message,
-            node_id=answer.node_id,
-            host=answer.host,
-            port=answer.port,
-        )
+        return _single_response(answers[request.key])
     response = FindCoordinatorResponse()
     for key, answer in answers.items():
         yield
@@ -125,6 +159,16 @@ def _answer(
             )
         )
     return response
+
+
+def _single_response(answer: Found) -> FindCoordinatorResponse:
+    return FindCoordinatorResponse(
+        error_code=answer.error,
+        error_message=answer.message,
+        node_id=answer.node_id,
+        host=answer.host,
+        port=answer.port,
+    )
 
 
 def _keys(request: FindCoordinatorRequest, context: RequestContext) -> list[str]:
@@ -162,4 +206,25 @@ def _is_share_key(key: str) -> bool:
     return True
 
 
-API = Api(FindCoordinatorRequest).on_broker(lambda node: node, handle)
+def answer_error(request: FindCoordinatorRequest, error: KafkaError, version: int) -> FindCoordinatorResponse:
+    if version < SEVERAL_KEYS_VERSION:
+        return _single_response(Found(error.code, error.message))
+    return FindCoordinatorResponse(
+        coordinators=[
+            FindCoordinatorResponse.Coordinator(
+                key=key, node_id=-1, port=-1, error_code=error.code, error_message=error.message
+            )
+            for key in request.coordinator_keys
+        ]
+    )
+
+
+API = (
+    Api(FindCoordinatorRequest, answer_error=answer_error)
+    .on_broker(lambda node: node, handle)
+    .needs(
+        (Operation.DESCRIBE, ResourceType.GROUP, "to find the coordinator of a group"),
+        (Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, "to find the coordinator of transactions"),
+        (Operation.CLUSTER_ACTION, ResourceType.CLUSTER, "to find the coordinator of a share group"),
+    )
+)

@@ -1,7 +1,7 @@
 """Heartbeat (12): renew a member's session.
 
 Versions 0 to 4. Behaves as in Kafka: while the group's partition is loading, the answer is no error, so that
-members of a group that is about to be available do not rejoin.
+members of a group that is about to be available do not rejoin. Needs READ on the group.
 
 Versions:
 - 1: `throttle_time_ms` (KIP-124)
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from penstock.broker.api_entry import Api
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import HeartbeatRequest, HeartbeatResponse
+from penstock.security.acls import Operation, ResourceType
 
 if TYPE_CHECKING:
     from penstock.broker.coordination.groups.runtime import GroupCoordinatorRuntime
@@ -27,6 +28,7 @@ def handle(
     groups: GroupCoordinatorRuntime, request: HeartbeatRequest, context: RequestContext
 ) -> HeartbeatResponse:
     try:
+        context.permissions.require(Operation.READ, ResourceType.GROUP, request.group_id)
         error = groups.heartbeat(request)
     except KafkaError as refused:
         error = refused.code
@@ -35,4 +37,8 @@ def handle(
     return HeartbeatResponse(error_code=error)
 
 
-API = Api(HeartbeatRequest).on_broker(lambda node: node.groups, handle)
+API = (
+    Api(HeartbeatRequest)
+    .on_broker(lambda node: node.groups, handle)
+    .needs((Operation.READ, ResourceType.GROUP))
+)

@@ -1,6 +1,8 @@
 """InitProducerId (22): assign a producer id, or take over a transactional id. Versions 0 to 5.
 
 As in Kafka 4.3, version 6 with transactions that an external coordinator prepares (KIP-939) is not served.
+Needs WRITE on the transactional id. An idempotent producer without one needs IDEMPOTENT_WRITE on the cluster,
+or WRITE on any topic (KIP-679).
 
 Versions:
 - 1: a throttled client pauses by itself (KIP-219)
@@ -19,11 +21,13 @@ from penstock.broker.coordination.transactions.runtime import fenced_error
 from penstock.broker.network.answers import Answer
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import InitProducerIdRequest, InitProducerIdResponse
+from penstock.security.acls import CLUSTER_NAME, Operation, ResourceType
 
 if TYPE_CHECKING:
     from penstock.broker.coordination.transactions.producer_ids import ProducerIds
     from penstock.broker.coordination.transactions.runtime import TransactionCoordinatorRuntime
     from penstock.broker.network.context import RequestContext
+    from penstock.security.permissions import Permissions
 
 FENCED_ERROR_VERSION = 4
 NO_PRODUCER_ID = -1
@@ -40,6 +44,10 @@ class Parts(Protocol):
 def handle(
     parts: Parts, request: InitProducerIdRequest, context: RequestContext
 ) -> Answer[InitProducerIdResponse]:
+    try:
+        _check(context.permissions, request.transactional_id)
+    except KafkaError as error:
+        return Answer.of(_refusal(error.code))
     half_given = (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH)
     if half_given or request.transactional_id == "":
         return Answer.of(_refusal(ErrorCode.INVALID_REQUEST))
@@ -49,6 +57,16 @@ def handle(
     return answer.then(lambda response: _in_version(response, context.api_version)).recover(
         lambda error: _refusal(error.code)
     )
+
+
+def _check(permissions: Permissions, transactional_id: str | None) -> None:
+    """Raise KafkaError unless the client may be this producer."""
+    if transactional_id is not None:
+        permissions.require(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id)
+    elif not permissions.allows(
+        Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, CLUSTER_NAME, logs_denial=False
+    ) and not permissions.allows_some(Operation.WRITE, ResourceType.TOPIC):
+        raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
 
 def _in_version(response: InitProducerIdResponse, version: int) -> InitProducerIdResponse:
@@ -70,4 +88,12 @@ def _refusal(code: ErrorCode) -> InitProducerIdResponse:
     )
 
 
-API = Api(InitProducerIdRequest).on_broker(lambda node: node, handle)
+API = (
+    Api(InitProducerIdRequest)
+    .on_broker(lambda node: node, handle)
+    .needs(
+        (Operation.WRITE, ResourceType.TRANSACTIONAL_ID, "with a transactional id"),
+        (Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, "without a transactional id"),
+        (Operation.WRITE, ResourceType.TOPIC, "on any topic, instead of IDEMPOTENT_WRITE"),
+    )
+)

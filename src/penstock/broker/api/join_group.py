@@ -1,6 +1,6 @@
 """JoinGroup (11): join a group and wait for its next generation.
 
-Versions 0 to 9. Behaves as in Kafka.
+Versions 0 to 9. Behaves as in Kafka. Needs READ on the group.
 
 Versions:
 - 1: `rebalance_timeout_ms` (KIP-62)
@@ -20,7 +20,9 @@ from typing import TYPE_CHECKING
 
 from penstock.broker.api_entry import Api
 from penstock.broker.network.answers import Answer
+from penstock.protocol.errors import KafkaError
 from penstock.protocol.messages import JoinGroupRequest, JoinGroupResponse
+from penstock.security.acls import Operation, ResourceType
 
 if TYPE_CHECKING:
     from penstock.broker.coordination.groups.runtime import GroupCoordinatorRuntime
@@ -33,6 +35,7 @@ NULLABLE_PROTOCOL_VERSION = 7
 def handle(
     groups: GroupCoordinatorRuntime, request: JoinGroupRequest, context: RequestContext
 ) -> Answer[JoinGroupResponse]:
+    context.permissions.require(Operation.READ, ResourceType.GROUP, request.group_id)
     if context.api_version < REBALANCE_TIMEOUT_VERSION:
         request.rebalance_timeout_ms = request.session_timeout_ms
     member_id = request.member_id
@@ -51,4 +54,12 @@ def _in_version(response: JoinGroupResponse, version: int) -> JoinGroupResponse:
     return response
 
 
-API = Api(JoinGroupRequest).on_broker(lambda node: node.groups, handle)
+def answer_error(_request: JoinGroupRequest, error: KafkaError, version: int) -> JoinGroupResponse:
+    return _in_version(JoinGroupResponse(error_code=error.code), version)
+
+
+API = (
+    Api(JoinGroupRequest, answer_error=answer_error)
+    .on_broker(lambda node: node.groups, handle)
+    .needs((Operation.READ, ResourceType.GROUP))
+)

@@ -1,7 +1,7 @@
 """LeaveGroup (13): remove members that leave, or static members that an administrator removes.
 
 Versions 0 to 5. Behaves as in Kafka: up to version 2, a request removes one member and the response has that
-member's error.
+member's error. Needs READ on the group.
 
 Versions:
 - 1: `throttle_time_ms` (KIP-124)
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from penstock.broker.api_entry import Api
 from penstock.broker.network.answers import Answer
 from penstock.protocol.messages import LeaveGroupRequest, LeaveGroupResponse
+from penstock.security.acls import Operation, ResourceType
 
 if TYPE_CHECKING:
     from penstock.broker.coordination.groups.runtime import GroupCoordinatorRuntime
@@ -29,6 +30,7 @@ SEVERAL_MEMBERS_VERSION = 3
 def handle(
     groups: GroupCoordinatorRuntime, request: LeaveGroupRequest, context: RequestContext
 ) -> Answer[LeaveGroupResponse]:
+    context.permissions.require(Operation.READ, ResourceType.GROUP, request.group_id)
     is_single = context.api_version < SEVERAL_MEMBERS_VERSION
     if is_single:
         request.members = [LeaveGroupRequest.MemberIdentity(member_id=request.member_id)]
@@ -43,4 +45,8 @@ def _in_version(response: LeaveGroupResponse, is_single: bool) -> LeaveGroupResp
     return response
 
 
-API = Api(LeaveGroupRequest).on_broker(lambda node: node.groups, handle)
+API = (
+    Api(LeaveGroupRequest)
+    .on_broker(lambda node: node.groups, handle)
+    .needs((Operation.READ, ResourceType.GROUP))
+)

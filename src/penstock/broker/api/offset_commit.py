@@ -1,7 +1,7 @@
 """OffsetCommit (8): commit offsets of topics that exist.
 
 Versions 2 to 10. Behaves as in Kafka: version 10 names topics by id (KIP-848); partitions that do not exist
-are refused one by one, and the others are committed.
+are refused one by one, and the others are committed. Needs READ on the group and on each topic.
 
 Versions:
 - 2: `retention_time_ms` of the request replaces a timestamp of each partition (KAFKA-1634)
@@ -25,11 +25,13 @@ from penstock.broker.network.answers import Answer
 from penstock.coordinators.group.offset_commit import commit_error_response
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import OffsetCommitRequest, OffsetCommitResponse
+from penstock.security.acls import Operation, ResourceType
 
 if TYPE_CHECKING:
     from penstock.broker.coordination.groups.runtime import GroupCoordinatorRuntime
     from penstock.broker.network.context import RequestContext
     from penstock.metadata.image import MetadataImage
+    from penstock.security.permissions import Permissions
 
 TOPIC_IDS_VERSION = 10
 
@@ -47,11 +49,18 @@ class Parts(Protocol):
 def handle(
     parts: Parts, request: OffsetCommitRequest, context: RequestContext
 ) -> Answer[OffsetCommitResponse]:
-    by_id = context.api_version >= TOPIC_IDS_VERSION
-    refused: list[ResponseTopic] = []
+    permissions = context.permissions
+    if not permissions.allows(Operation.READ, ResourceType.GROUP, request.group_id):
+        return Answer.of(commit_error_response(request, ErrorCode.GROUP_AUTHORIZATION_FAILED))
+    if context.api_version >= TOPIC_IDS_VERSION:
+        refused = _take_out_unknown_ids(parts, request)
+    else:
+        refused = []
+    if not permissions.is_unrestricted:
+        refused += _take_out_unreadable(request, permissions)
     known: list[RequestTopic] = []
     for topic in request.topics:
-        _sort_out(parts, topic, by_id, known, refused)
+        _sort_out(parts, topic, known, refused)
     if not known:
         return Answer.of(OffsetCommitResponse(topics=refused))
     request.topics = known
@@ -61,17 +70,42 @@ def handle(
     return answer.then(lambda response: _merge(response, refused)) if refused else answer
 
 
+def _take_out_unknown_ids(parts: Parts, request: OffsetCommitRequest) -> list[ResponseTopic]:
+    """Fill in names; remove topics with an unknown id from the request and return their answers."""
+    known, refused = [], []
+    for topic in request.topics:
+        image = parts.image.topics.by_id.get(topic.topic_id)
+        if image is not None:
+            topic.name = image.name
+            known.append(topic)
+        else:
+            refused.append(_refuse(topic, topic.partitions, ErrorCode.UNKNOWN_TOPIC_ID))
+    request.topics = known
+    return refused
+
+
+def _take_out_unreadable(request: OffsetCommitRequest, permissions: Permissions) -> list[ResponseTopic]:
+    """Remove topics that the client may not read from the request, and return their answers."""
+    names = [topic.name for topic in request.topics]
+    may_read = permissions.allowed(Operation.READ, ResourceType.TOPIC, names)
+    refused = [
+        _refuse(topic, topic.partitions, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        for topic in request.topics
+        if topic.name not in may_read
+    ]
+    request.topics = [topic for topic in request.topics if topic.name in may_read]
+    return refused
+
+
 def _sort_out(
-    parts: Parts, topic: RequestTopic, by_id: bool, known: list[RequestTopic], refused: list[ResponseTopic]
+    parts: Parts, topic: RequestTopic, known: list[RequestTopic], refused: list[ResponseTopic]
 ) -> None:
-    """Fill in the topic's name or id, and separate partitions that do not exist."""
-    topics = parts.image.topics
-    image = topics.by_id.get(topic.topic_id) if by_id else topics.by_name.get(topic.name)
+    """Fill in the topic's id, and separate partitions that do not exist."""
+    image = parts.image.topics.by_name.get(topic.name)
     if image is None:
-        error = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        refused.append(_refuse(topic, topic.partitions, error))
+        refused.append(_refuse(topic, topic.partitions, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
         return
-    topic.name, topic.topic_id = image.name, image.topic_id
+    topic.topic_id = image.topic_id
     missing = [p for p in topic.partitions if p.partition_index not in image.partitions]
     if missing:
         refused.append(_refuse(topic, missing, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
@@ -107,4 +141,8 @@ def _merge(response: OffsetCommitResponse, refused: list[ResponseTopic]) -> Offs
     return OffsetCommitResponse(topics=list(by_topic.values()))
 
 
-API = Api(OffsetCommitRequest).on_broker(lambda node: node, handle)
+API = (
+    Api(OffsetCommitRequest)
+    .on_broker(lambda node: node, handle)
+    .needs((Operation.READ, ResourceType.GROUP), (Operation.READ, ResourceType.TOPIC))
+)

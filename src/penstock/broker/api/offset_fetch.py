@@ -1,7 +1,8 @@
 """OffsetFetch (9): read committed offsets.
 
 Versions 1 to 10. Behaves as in Kafka: several groups at once from version 8 on (KIP-709), topics by id in
-version 10 (KIP-848). Version 1 has no field for an error of the group, so every partition has it.
+version 10 (KIP-848). Version 1 has no field for an error of the group, so every partition has it. Needs
+DESCRIBE on each group and each topic; a request for all topics gets those with DESCRIBE.
 
 Versions:
 - 1: offsets from `__consumer_offsets` instead of ZooKeeper
@@ -22,8 +23,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from penstock.broker.api_entry import Api
 from penstock.broker.network.answers import Answer, all_of
-from penstock.protocol.errors import ErrorCode
+from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import ZERO_UUID, OffsetFetchRequest, OffsetFetchResponse
+from penstock.security.acls import Operation, ResourceType
 
 if TYPE_CHECKING:
     from penstock.broker.coordination.groups.runtime import GroupCoordinatorRuntime
@@ -36,6 +38,7 @@ SEVERAL_GROUPS_VERSION = 8
 TOPIC_IDS_VERSION = 10
 
 RequestGroup = OffsetFetchRequest.OffsetFetchRequestGroup
+RequestTopics = OffsetFetchRequest.OffsetFetchRequestTopics
 ResponseGroup = OffsetFetchResponse.OffsetFetchResponseGroup
 ResponseTopics = OffsetFetchResponse.OffsetFetchResponseTopics
 ResponsePartitions = OffsetFetchResponse.OffsetFetchResponsePartitions
@@ -51,9 +54,8 @@ class Parts(Protocol):
 def handle(parts: Parts, request: OffsetFetchRequest, context: RequestContext) -> Answer[OffsetFetchResponse]:
     version = context.api_version
     require_stable = version >= REQUIRE_STABLE_VERSION and request.require_stable
-    by_id = version >= TOPIC_IDS_VERSION
     asked = request.groups if version >= SEVERAL_GROUPS_VERSION else [_single_group(request)]
-    fetched = all_of([_fetch(parts, group, require_stable, by_id) for group in asked])
+    fetched = all_of([_fetch(parts, group, context, require_stable) for group in asked])
     return fetched.then(lambda groups: _response(request, groups, version))
 
 
@@ -63,28 +65,44 @@ def _response(request: OffsetFetchRequest, groups: list[ResponseGroup], version:
     return _single_response(request, groups[0], version)
 
 
-def _fetch(parts: Parts, request: RequestGroup, require_stable: bool, by_id: bool) -> Answer[ResponseGroup]:
-    unknown: list[ResponseTopics] = []
-    if by_id and request.topics is not None:
-        unknown = _name_topics(parts, request)
-    answer = parts.groups.fetch_offsets(request, require_stable=require_stable)
-    return answer.then(lambda response: _completed(parts, request, response, by_id, unknown)).recover(
-        lambda error: ResponseGroup(group_id=request.group_id, topics=[], error_code=error.code)
+def _fetch(
+    parts: Parts, request: RequestGroup, context: RequestContext, require_stable: bool
+) -> Answer[ResponseGroup]:
+    def failed(error: KafkaError) -> ResponseGroup:
+        return ResponseGroup(group_id=request.group_id, topics=[], error_code=error.code)
+
+    try:
+        context.permissions.require(Operation.DESCRIBE, ResourceType.GROUP, request.group_id)
+    except KafkaError as error:
+        return Answer.of(failed(error))
+    if request.topics is None:
+        fetched = parts.groups.fetch_offsets(request, require_stable=require_stable)
+        return fetched.then(lambda response: _shown(parts, response, context)).recover(failed)
+    refused = _take_out_refused(parts, request, context)
+    fetched = parts.groups.fetch_offsets(request, require_stable=require_stable)
+    return fetched.then(lambda response: _completed(response, refused)).recover(failed)
+
+
+# -- some topics -----------------------------------------------------------------------------------------
+
+
+def _take_out_refused(
+    parts: Parts, request: RequestGroup, context: RequestContext
+) -> list[ResponseTopics]:
+    """Remove topics that are unknown or hidden from the request, and return their answers."""
+    refused = _name_topics(parts, request) if context.api_version >= TOPIC_IDS_VERSION else []
+    permissions, topics = context.permissions, request.topics or []
+    if permissions.is_unrestricted:
+        return refused
+    may_describe = permissions.allowed(
+        Operation.DESCRIBE, ResourceType.TOPIC, [topic.name for topic in topics]
     )
-
-
-def _completed(
-    parts: Parts,
-    request: RequestGroup,
-    response: ResponseGroup,
-    by_id: bool,
-    unknown: list[ResponseTopics],
-) -> ResponseGroup:
-    """Complete the response with topic ids, if the client uses them, and with unknown topics."""
-    if by_id and request.topics is None:
-        response.topics = _identified(parts, response.topics)
-    response.topics += unknown
-    return response
+    request.topics = [topic for topic in topics if topic.name in may_describe]
+    return refused + [
+        _refuse(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        for topic in topics
+        if topic.name not in may_describe
+    ]
 
 
 def _name_topics(parts: Parts, request: RequestGroup) -> list[ResponseTopics]:
@@ -96,14 +114,38 @@ def _name_topics(parts: Parts, request: RequestGroup) -> list[ResponseTopics]:
             topic.name = image.name
             known.append(topic)
         else:
-            unknown.append(
-                ResponseTopics(
-                    topic_id=topic.topic_id,
-                    partitions=_failed_partitions(topic.partition_indexes, ErrorCode.UNKNOWN_TOPIC_ID),
-                )
-            )
+            unknown.append(_refuse(topic, ErrorCode.UNKNOWN_TOPIC_ID))
     request.topics = known
     return unknown
+
+
+def _refuse(topic: RequestTopics, error: ErrorCode) -> ResponseTopics:
+    return ResponseTopics(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        partitions=_failed_partitions(topic.partition_indexes, error),
+    )
+
+
+def _completed(response: ResponseGroup, refused: list[ResponseTopics]) -> ResponseGroup:
+    response.topics += refused
+    return response
+
+
+# -- all topics ------------------------------------------------------------------------------------------
+
+
+def _shown(parts: Parts, response: ResponseGroup, context: RequestContext) -> ResponseGroup:
+    """Remove hidden topics from the response, and complete it with ids if the client uses them."""
+    permissions = context.permissions
+    if not permissions.is_unrestricted:
+        may_describe = permissions.allowed(
+            Operation.DESCRIBE, ResourceType.TOPIC, [topic.name for topic in response.topics]
+        )
+        response.topics = [topic for topic in response.topics if topic.name in may_describe]
+    if context.api_version >= TOPIC_IDS_VERSION:
+        response.topics = _identified(parts, response.topics)
+    return response
 
 
 def _identified(parts: Parts, topics: list[ResponseTopics]) -> list[ResponseTopics]:
@@ -132,9 +174,7 @@ def _single_group(request: OffsetFetchRequest) -> RequestGroup:
     topics = None
     if request.topics is not None:
         topics = [
-            OffsetFetchRequest.OffsetFetchRequestTopics(
-                name=topic.name, partition_indexes=topic.partition_indexes
-            )
+            RequestTopics(name=topic.name, partition_indexes=topic.partition_indexes)
             for topic in request.topics
         ]
     return RequestGroup(group_id=request.group_id, topics=topics)
@@ -170,4 +210,8 @@ def _single_response(request: OffsetFetchRequest, group: ResponseGroup, version:
     )
 
 
-API = Api(OffsetFetchRequest).on_broker(lambda node: node, handle)
+API = (
+    Api(OffsetFetchRequest)
+    .on_broker(lambda node: node, handle)
+    .needs((Operation.DESCRIBE, ResourceType.GROUP), (Operation.DESCRIBE, ResourceType.TOPIC))
+)

@@ -1,6 +1,7 @@
 """SyncGroup (14): send the leader's assignment of a generation, or receive a member's.
 
 Versions 0 to 5. Behaves as in Kafka: from version 5 on, protocol type and name are mandatory (KIP-559).
+Needs READ on the group.
 
 Versions:
 - 1: `throttle_time_ms` (KIP-124)
@@ -18,6 +19,7 @@ from penstock.broker.api_entry import Api
 from penstock.broker.network.answers import Answer
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import SyncGroupRequest, SyncGroupResponse
+from penstock.security.acls import Operation, ResourceType
 
 if TYPE_CHECKING:
     from penstock.broker.coordination.groups.runtime import GroupCoordinatorRuntime
@@ -33,7 +35,12 @@ def handle(
         request.protocol_type is None or request.protocol_name is None
     ):
         return Answer.of(SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
+    context.permissions.require(Operation.READ, ResourceType.GROUP, request.group_id)
     return groups.sync_group(request).recover(lambda error: SyncGroupResponse(error_code=error.code))
 
 
-API = Api(SyncGroupRequest).on_broker(lambda node: node.groups, handle)
+API = (
+    Api(SyncGroupRequest)
+    .on_broker(lambda node: node.groups, handle)
+    .needs((Operation.READ, ResourceType.GROUP))
+)

@@ -1,7 +1,8 @@
 """TxnOffsetCommit (28): commit a group's offsets as part of a transaction.
 
 Versions 0 to 5. From version 3 on the member is checked too (KIP-447). Version 5 also adds the partition of
-`__consumer_offsets` to the transaction (KIP-890).
+`__consumer_offsets` to the transaction (KIP-890). Needs WRITE on the transactional id, READ on the group, and
+READ on each topic.
 
 Versions:
 - 1: a throttled client pauses by itself (KIP-219)
@@ -22,11 +23,13 @@ from penstock.broker.network.turns import next_turn
 from penstock.coordinators.group.txn_offset_commit import txn_commit_error_response
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import TxnOffsetCommitRequest, TxnOffsetCommitResponse
+from penstock.security.acls import Operation, ResourceType
 
 if TYPE_CHECKING:
     from penstock.broker.coordination.groups.runtime import GroupCoordinatorRuntime
     from penstock.broker.network.context import RequestContext
     from penstock.metadata.image import MetadataImage
+    from penstock.security.permissions import Permissions
 
 LOADING_ERROR_VERSION = 2
 """Older producers fail at COORDINATOR_LOAD_IN_PROGRESS (KAFKA-7296)."""
@@ -36,6 +39,7 @@ PARTITIONS_PER_TURN = 200
 microseconds."""
 
 RequestTopic = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
+RequestPartition = TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition
 ResponseTopic = TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic
 ResponsePartition = TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition
 
@@ -50,10 +54,15 @@ class Parts(Protocol):
 def handle(
     parts: Parts, request: TxnOffsetCommitRequest, context: RequestContext
 ) -> Answer[TxnOffsetCommitResponse]:
-    refused = _take_out_unknown(parts, request)
+    permissions, version = context.permissions, context.api_version
+    try:
+        permissions.require(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id)
+        permissions.require(Operation.READ, ResourceType.GROUP, request.group_id)
+    except KafkaError as error:
+        return Answer.of(_failed(request, error, version))
+    refused = _take_out_unreadable(request, permissions) + _take_out_unknown(parts, request)
     if not request.topics:
         return Answer.of(TxnOffsetCommitResponse(topics=refused))
-    version = context.api_version
     if sum(len(topic.partitions) for topic in request.topics) > PARTITIONS_PER_TURN:
         return Answer.working(_commit_in_turns(parts, request, version, refused))
     answer = parts.groups.commit_offsets_in_transaction(request, version)
@@ -102,17 +111,38 @@ def _failed(request: TxnOffsetCommitRequest, error: KafkaError, version: int) ->
     return txn_commit_error_response(request, code)
 
 
+def _take_out_unreadable(request: TxnOffsetCommitRequest, permissions: Permissions) -> list[ResponseTopic]:
+    """Remove topics that the client may not read from the request, and return their answers."""
+    names = [topic.name for topic in request.topics]
+    may_read = permissions.allowed(Operation.READ, ResourceType.TOPIC, names)
+    refused = [
+        _refuse(topic.name, topic.partitions, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        for topic in request.topics
+        if topic.name not in may_read
+    ]
+    request.topics = [topic for topic in request.topics if topic.name in may_read]
+    return refused
+
+
+def _refuse(name: str, partitions: list[RequestPartition], error: ErrorCode) -> ResponseTopic:
+    return ResponseTopic(
+        name=name,
+        partitions=[
+            ResponsePartition(partition_index=partition.partition_index, error_code=error)
+            for partition in partitions
+        ],
+    )
+
+
 def _take_out_unknown(parts: Parts, request: TxnOffsetCommitRequest) -> list[ResponseTopic]:
     """Remove partitions that do not exist from the request, and return their answers."""
     refused, known = [], []
     for topic in request.topics:
         image = parts.image.topics.by_name.get(topic.name)
         existing = image.partitions if image is not None else {}
-        missing = [p.partition_index for p in topic.partitions if p.partition_index not in existing]
+        missing = [p for p in topic.partitions if p.partition_index not in existing]
         if missing:
-            error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            partitions = [ResponsePartition(partition_index=index, error_code=error) for index in missing]
-            refused.append(ResponseTopic(name=topic.name, partitions=partitions))
+            refused.append(_refuse(topic.name, missing, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
             topic.partitions = [p for p in topic.partitions if p.partition_index in existing]
         if topic.partitions:
             known.append(topic)
@@ -131,4 +161,12 @@ def _merge(response: TxnOffsetCommitResponse, refused: list[ResponseTopic]) -> T
     return response
 
 
-API = Api(TxnOffsetCommitRequest).on_broker(lambda node: node, handle)
+API = (
+    Api(TxnOffsetCommitRequest)
+    .on_broker(lambda node: node, handle)
+    .needs(
+        (Operation.WRITE, ResourceType.TRANSACTIONAL_ID),
+        (Operation.READ, ResourceType.GROUP),
+        (Operation.READ, ResourceType.TOPIC),
+    )
+)

@@ -2,7 +2,8 @@
 
 Versions 1 and 2. Coordinators send it to other brokers, and administrators send it to end a transaction that
 has no coordinator any more. Version 2 names the protocol version of the transaction (KIP-1228). The answer is
-sent once the markers are committed, or with REQUEST_TIMED_OUT after `request.timeout.ms`.
+sent once the markers are committed, or with REQUEST_TIMED_OUT after `request.timeout.ms`. Needs ALTER or
+CLUSTER_ACTION on the cluster.
 
 Versions:
 - 1: flexible encoding (KIP-482)
@@ -20,8 +21,9 @@ from penstock.broker.coordination.partition import Outcome
 from penstock.broker.coordination.transactions.marker_writes import write_marker
 from penstock.broker.network.answers import Answer
 from penstock.broker.network.turns import Steps, in_turns
-from penstock.protocol.errors import ErrorCode
+from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import WriteTxnMarkersRequest, WriteTxnMarkersResponse
+from penstock.security.acls import CLUSTER_NAME, Operation, ResourceType
 
 if TYPE_CHECKING:
     from penstock.broker.coordination.transactions.marker_writes import MarkerHost
@@ -48,6 +50,9 @@ COORDINATOR_ERRORS = frozenset(
 def handle(
     host: MarkerHost, request: WriteTxnMarkersRequest, context: RequestContext
 ) -> Answer[WriteTxnMarkersResponse]:
+    permissions = context.permissions
+    if not permissions.allows(Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME, logs_denial=False):
+        permissions.require(Operation.CLUSTER_ACTION)
     written = in_turns(_write_all(host, request))
     return written.and_then(lambda outcomes: _answer(host, outcomes))
 
@@ -124,4 +129,24 @@ def _result(topic: str, by_partition: dict[int, ErrorCode]) -> TopicResult:
     )
 
 
-API = Api(WriteTxnMarkersRequest).on_broker(lambda node: node, handle)
+def answer_error(
+    request: WriteTxnMarkersRequest, error: KafkaError, _version: int
+) -> WriteTxnMarkersResponse:
+    return _response(
+        {
+            (marker.producer_id, topic.name, index): error.code
+            for marker in request.markers
+            for topic in marker.topics
+            for index in topic.partition_indexes
+        }
+    )
+
+
+API = (
+    Api(WriteTxnMarkersRequest, answer_error=answer_error)
+    .on_broker(lambda node: node, handle)
+    .needs(
+        (Operation.ALTER, ResourceType.CLUSTER, "or CLUSTER_ACTION"),
+        (Operation.CLUSTER_ACTION, ResourceType.CLUSTER, "or ALTER"),
+    )
+)
