@@ -28,7 +28,7 @@ FLOORS: dict[str, set[str]] = {
     "monitoring": {"protocol"},
     "coordinators": {"protocol", "patterns"},
     "broker": {"protocol", "storage", "consensus", "metadata", "coordinators", "monitoring", "security"},
-    "client": {"protocol"},
+    "client": {"protocol", "security"},
     "operations": {"protocol", "client"},
     "registry": {"protocol", "patterns", "client", "web", "monitoring"},
     "web": {"processes"},
@@ -48,7 +48,7 @@ FLOORS: dict[str, set[str]] = {
     "demo": {"protocol", "client", "arrow", "spark", "streams", "testing"},
     "cli": {
         *{"protocol", "storage", "metadata", "broker", "client", "topology", "arrow", "views", "spark"},
-        *{"streams", "operations", "registry", "sql", "processes", "testing", "bench", "demo"},
+        *{"streams", "operations", "registry", "sql", "processes", "testing", "bench", "demo", "security"},
     },
 }
 

@@ -23,6 +23,7 @@ COMMANDS = {
     "consume": ("penstock.cli.consume", "consume", "Read records of topics."),
     "group": ("penstock.cli.group", "app", "List, describe, reset and delete consumer groups."),
     "txn": ("penstock.cli.txn", "app", "List, describe and abort transactions."),
+    "acl": ("penstock.cli.acl", "app", "Add, list and remove access control lists (ACLs)."),
     "cluster": (
         "penstock.cli.cluster",
         "app",

@@ -1,12 +1,13 @@
 """A small synchronous Kafka client, for everything of ours that reads and writes topics.
 
-It depends on `penstock.protocol` alone and moves whole record batches; it never makes an object per record.
+It depends on `penstock.protocol`, and on `penstock.security` for ACLs. It moves whole record batches and
+never makes an object per record.
 Each module wraps one group of Kafka's APIs; code for one particular server or command does not belong here.
 
     connections   a cluster: connections to leaders and coordinators, metadata, retries
     security      TLS and SASL
     groups        consumer groups: committed offsets, members, membership
-    admin         topics, configs, replicas, the quorum, transactions
+    admin         topics, configs, ACLs, replicas, the quorum, transactions
     reading       offsets, ranges of partitions, partitions that grow
     producing     producers and transactions
 
