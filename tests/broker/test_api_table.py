@@ -74,17 +74,9 @@ def test_every_forwarded_request_can_be_answered_with_an_error(key: ApiKey) -> N
 WITHOUT_PERMISSIONS = {
     ApiKey.API_VERSIONS,  # clients ask it before they authenticate, and it tells nothing of the data
 }
-GROUPS_AND_TRANSACTIONS = {
-    *(ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.HEARTBEAT, ApiKey.LEAVE_GROUP, ApiKey.FIND_COORDINATOR),
-    *(ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_FETCH, ApiKey.OFFSET_DELETE, ApiKey.CONSUMER_GROUP_HEARTBEAT),
-    *(ApiKey.DESCRIBE_GROUPS, ApiKey.LIST_GROUPS, ApiKey.DELETE_GROUPS, ApiKey.INIT_PRODUCER_ID),
-    *(ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.ADD_OFFSETS_TO_TXN, ApiKey.TXN_OFFSET_COMMIT, ApiKey.END_TXN),
-    *(ApiKey.WRITE_TXN_MARKERS, ApiKey.DESCRIBE_TRANSACTIONS, ApiKey.LIST_TRANSACTIONS),
-}
-"""These do not check permissions yet."""
 
 
 def test_every_api_names_the_permissions_that_it_checks() -> None:
     """The handlers themselves check them: `tests/broker/api` has the answers."""
     silent = {key for key, api in api_table.apis().items() if not api.permissions}
-    assert silent == WITHOUT_PERMISSIONS | GROUPS_AND_TRANSACTIONS
+    assert silent == WITHOUT_PERMISSIONS

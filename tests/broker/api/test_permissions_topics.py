@@ -413,9 +413,7 @@ def test_a_refused_follower_has_no_session(client: Wire, topic_id: bytes) -> Non
 
 def topics_of(response: m.MetadataResponse) -> dict[str | None, tuple[ErrorCode, bool]]:
     """Error code and whether there is an id, by name."""
-    return {
-        topic.name: (ErrorCode.of(topic.error_code), any(topic.topic_id)) for topic in response.topics
-    }
+    return {topic.name: (ErrorCode.of(topic.error_code), any(topic.topic_id)) for topic in response.topics}
 
 
 def metadata(wire: Wire, *names: str, version: int = 13, **fields: bool) -> m.MetadataResponse:
@@ -501,9 +499,7 @@ def test_the_description_of_a_new_topic_needs_a_permission(admin: Wire, client: 
     assert shown.configs
 
 
-def deleted(
-    wire: Wire, *topics: str | bytes, version: int = 6
-) -> list[tuple[str | None, bytes, ErrorCode]]:
+def deleted(wire: Wire, *topics: str | bytes, version: int = 6) -> list[tuple[str | None, bytes, ErrorCode]]:
     states = [
         m.DeleteTopicsRequest.DeleteTopicState(name=topic)
         if isinstance(topic, str)

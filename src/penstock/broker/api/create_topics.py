@@ -49,9 +49,7 @@ async def handle_as_controller(
     shows_configs_of = permissions.allowed(
         Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, names, logs_denial=False
     )
-    decide = partial(
-        create_topics, request=request, may_create=may_create, shows_configs_of=shows_configs_of
-    )
+    decide = partial(create_topics, request=request, may_create=may_create, shows_configs_of=shows_configs_of)
     response = await controller.submit_and_follow(decide, request.timeout_ms)
     if not request.validate_only:
         log_results("created", response.topics)

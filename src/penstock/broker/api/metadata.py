@@ -94,9 +94,7 @@ def handle(parts: Parts, request: MetadataRequest, context: RequestContext) -> A
     missing = [
         name for name in names if name not in known and name not in refused and is_valid_topic_name(name)
     ]
-    topics = (
-        refused[name] if name in refused else _topic_by_name(parts, context, name) for name in names
-    )
+    topics = (refused[name] if name in refused else _topic_by_name(parts, context, name) for name in names)
     if missing and creates:
         return Answer.working(_create_and_respond(parts, request, context, missing, topics))
     return in_turns(_respond(parts, request, context, topics))

@@ -74,9 +74,7 @@ def _end_offset(
     )
 
 
-def _refusal(
-    wanted: OffsetForLeaderEpochRequest.OffsetForLeaderPartition, code: ErrorCode
-) -> EpochEndOffset:
+def _refusal(wanted: OffsetForLeaderEpochRequest.OffsetForLeaderPartition, code: ErrorCode) -> EpochEndOffset:
     return EpochEndOffset(partition=wanted.partition, error_code=code)
 
 

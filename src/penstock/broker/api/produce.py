@@ -119,9 +119,7 @@ def handle(parts: Parts, request: ProduceRequest, context: RequestContext) -> An
     return _produce(parts, request, context)
 
 
-def _take_unauthorized(
-    parts: Parts, request: ProduceRequest, context: RequestContext
-) -> list[TopicResponse]:
+def _take_unauthorized(parts: Parts, request: ProduceRequest, context: RequestContext) -> list[TopicResponse]:
     """Take the topics that the client may not write to out of the request, and return their refusals.
 
     They are all topics if the client may not use the transactional id. Unknown topic ids are left in.
@@ -164,9 +162,7 @@ def _has_transactional_batch(request: ProduceRequest) -> bool:
     return False
 
 
-def _name_of(
-    parts: Parts, topic: ProduceRequest.TopicProduceData, context: RequestContext
-) -> str | None:
+def _name_of(parts: Parts, topic: ProduceRequest.TopicProduceData, context: RequestContext) -> str | None:
     if context.api_version < TOPIC_IDS_SINCE_VERSION:
         return topic.name
     image = parts.image.topics.by_id.get(topic.topic_id)

@@ -287,9 +287,7 @@ def names_to_delete(state: ControllerState, request: DeleteTopicsRequest) -> set
 
 
 def _states(request: DeleteTopicsRequest) -> list[DeleteState]:
-    return request.topics or [
-        DeleteTopicsRequest.DeleteTopicState(name=name) for name in request.topic_names
-    ]
+    return request.topics or [DeleteTopicsRequest.DeleteTopicState(name=name) for name in request.topic_names]
 
 
 def _topic_of(state: ControllerState, asked: DeleteState) -> TopicImage | None:
