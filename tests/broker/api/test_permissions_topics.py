@@ -193,7 +193,7 @@ CASES = (
         (
             ("", [OK, DENIED, DENIED]),
             ("read topic t", [OK, DENIED, DENIED]),
-            ("cluster_action cluster", [OK, ErrorCode.UNKNOWN_LEADER_EPOCH, UNKNOWN]),
+            ("cluster_action cluster", [OK, ErrorCode.NOT_LEADER_OR_FOLLOWER, UNKNOWN]),
         ),
     ),
     Case(
@@ -202,7 +202,7 @@ CASES = (
         18,
         (
             ("", [OK, DENIED, DENIED]),
-            ("cluster_action cluster", [OK, ErrorCode.UNKNOWN_LEADER_EPOCH, UNKNOWN_ID]),
+            ("cluster_action cluster", [OK, ErrorCode.NOT_LEADER_OR_FOLLOWER, UNKNOWN_ID]),
         ),
     ),
     *(

@@ -155,19 +155,10 @@ class Leadership:
     # --- followers' fetches
 
     def follower(self, broker_id: int, current_leader_epoch: int) -> FollowerProgress:
-        """The follower that fetches. Raises KafkaError if the broker has no replica here.
-
-        A follower that names a leader epoch may know a change that has not reached this node yet. It gets
-        UNKNOWN_LEADER_EPOCH, so that it retries.
-        """
+        """The follower that fetches. Raises KafkaError if the broker has no replica here."""
         follower = self.followers.get(broker_id)
         if follower is None:
-            raise KafkaError(
-                ErrorCode.UNKNOWN_LEADER_EPOCH
-                if current_leader_epoch >= 0
-                else ErrorCode.NOT_LEADER_OR_FOLLOWER,
-                f"broker {broker_id} has no replica in partition epoch {self.partition_epoch}",
-            )
+            raise no_replica(broker_id, current_leader_epoch)
         return follower
 
     def check_broker_epoch(self, broker_id: int, broker_epoch: int) -> None:
@@ -294,3 +285,14 @@ class Leadership:
             self._commit(self.isr)
             return False
         return True
+
+
+def no_replica(broker_id: int, current_leader_epoch: int) -> KafkaError:
+    """The error for a fetch from a broker that has no replica of the partition, as far as this node knows.
+
+    A follower that names a leader epoch may know a change that has not reached this node yet. It gets
+    UNKNOWN_LEADER_EPOCH, so that it retries.
+    """
+    is_ahead = current_leader_epoch >= 0
+    code = ErrorCode.UNKNOWN_LEADER_EPOCH if is_ahead else ErrorCode.NOT_LEADER_OR_FOLLOWER
+    return KafkaError(code, f"broker {broker_id} has no replica")

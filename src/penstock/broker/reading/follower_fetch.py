@@ -6,9 +6,9 @@ from collections.abc import Container
 from typing import TYPE_CHECKING
 
 from penstock.broker.partitions.fetch_target import FetchTarget, TopicKey
+from penstock.broker.partitions.leadership import no_replica
 from penstock.broker.reading.consumer_fetch import NO_RECORDS, ConsumerFetch, PartitionData, Results
 from penstock.broker.reading.fetch_session import FetchPlan, replica_id_of
-from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import FetchRequest, FetchResponse
 from penstock.security.acls import CLUSTER_NAME, Operation, ResourceType
 
@@ -71,7 +71,7 @@ class FollowerFetch(ConsumerFetch):
         """Read as for a consumer, and take note of how far the follower is before the fetch waits."""
         partition = replica.replicated
         if partition is None or partition.leading is None:
-            raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH)  # the replicas of its partition have changed
+            raise no_replica(self._broker_id, target.current_leader_epoch)
         partition.leading.follower(self._broker_id, target.current_leader_epoch)
         end_offset = replica.log.log_end_offset
         data = super()._read_partition(place, replica, target, left_bytes, may_exceed)
