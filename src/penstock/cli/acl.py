@@ -364,12 +364,9 @@ def _rules_of_roles(
 
 def _selected(resources: Sequence[Resource], operations: Sequence[OperationName] | None) -> list[Selected]:
     """Select these operations on these resources, and all if none is named."""
+    named: Sequence[tuple[ResourceType, str | None]] = resources or [(ResourceType.ANY, None)]
     wanted = [Operation[operation.name] for operation in operations or ()] or [Operation.ANY]
-    return [
-        (kind, name, operation)
-        for kind, name in resources or [(ResourceType.ANY, None)]
-        for operation in wanted
-    ]
+    return [(kind, name, operation) for kind, name in named for operation in wanted]
 
 
 def _filters(

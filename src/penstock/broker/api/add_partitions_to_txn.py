@@ -69,9 +69,7 @@ def _answer_when_known(asked: list[Asked], version: int) -> Answer[AddPartitions
     )
 
 
-def _ask(
-    parts: Parts, request: AddPartitionsToTxnRequest, context: RequestContext
-) -> Steps[list[Asked]]:
+def _ask(parts: Parts, request: AddPartitionsToTxnRequest, context: RequestContext) -> Steps[list[Asked]]:
     if context.api_version < SEVERAL_TRANSACTIONS_VERSION:
         transactions = [
             Transaction(

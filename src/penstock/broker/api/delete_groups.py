@@ -1,6 +1,6 @@
 """DeleteGroups (42): delete empty groups with their offsets.
 
-Versions 0 to 2. Behaves as in Kafka. Needs DELETE on each group; the others are deleted all the same.
+Versions 0 to 2. Behaves as in Kafka. Needs DELETE on each group, and refuses only the groups without.
 
 Versions:
 - 1: a throttled client pauses by itself (KIP-219)

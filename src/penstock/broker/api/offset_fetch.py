@@ -86,9 +86,7 @@ def _fetch(
 # -- some topics -----------------------------------------------------------------------------------------
 
 
-def _take_out_refused(
-    parts: Parts, request: RequestGroup, context: RequestContext
-) -> list[ResponseTopics]:
+def _take_out_refused(parts: Parts, request: RequestGroup, context: RequestContext) -> list[ResponseTopics]:
     """Remove topics that are unknown or hidden from the request, and return their answers."""
     refused = _name_topics(parts, request) if context.api_version >= TOPIC_IDS_VERSION else []
     permissions, topics = context.permissions, request.topics or []
