@@ -84,6 +84,7 @@ class Restricted:
             resource_type_filter=kind,
             resource_name_filter=None if name is None else _resource(need, name),
             pattern_type_filter=PatternType.ANY,
+            principal_filter=None,
             host_filter=CLIENT,
             operation=operation,
             permission_type=PermissionType.ANY,
@@ -164,9 +165,7 @@ def commit(name: str, topic_id: bytes) -> m.OffsetCommitRequest:
 
 
 def fetch_offsets(name: str, topic_id: bytes) -> m.OffsetFetchRequest:
-    topic = m.OffsetFetchRequest.OffsetFetchRequestTopics(
-        name=name, topic_id=topic_id, partition_indexes=[0]
-    )
+    topic = m.OffsetFetchRequest.OffsetFetchRequestTopics(name=name, topic_id=topic_id, partition_indexes=[0])
     group = m.OffsetFetchRequest.OffsetFetchRequestGroup(group_id=name, topics=[topic])
     return m.OffsetFetchRequest(groups=[group])
 
