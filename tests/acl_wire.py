@@ -117,7 +117,7 @@ def error_codes(struct: MessageStruct) -> list[ErrorCode]:
     found: list[ErrorCode] = []
     for name in struct.FIELDS:
         value = getattr(struct, name)
-        if name == "error_code":
+        if name in ("error_code", "partition_error_code"):
             found.append(ErrorCode.of(value))
         elif isinstance(value, list):
             found += _of_all(each for each in value if isinstance(each, MessageStruct))
