@@ -28,7 +28,7 @@ class ResourceType(IntEnum):
     USER = 7
 
     @property
-    def title(self) -> str:  # type: ignore[override]
+    def title(self) -> str:
         """The type's name in Kafka's audit log, such as ``TransactionalId``."""
         return "".join(word.capitalize() for word in self.name.split("_"))
 

@@ -1,4 +1,4 @@
-"""What the sender of a request may do: the question that handlers ask, and the audit log of its answers.
+"""The permissions of a request's sender: the questions that handlers ask, and the audit log of the answers.
 
 `UNRESTRICTED` is the answer of a node without an authorizer, and of what a node asks itself. `Granted` asks
 the authorizer and keeps its decisions until an ACL changes, because clients ask the same again and again.
@@ -39,7 +39,7 @@ _SOME_NAME: Final = "hardcode"
 
 
 class Permissions(Protocol):
-    """What the principal of a request may do."""
+    """The permissions of a request's principal."""
 
     @property
     def is_unrestricted(self) -> bool:
@@ -140,7 +140,7 @@ UNRESTRICTED: Final = Unrestricted()
 
 
 class Granted:
-    """What one principal at one host may do by one API, as an authorizer decides."""
+    """The permissions of one principal at one host for one API, as an authorizer decides."""
 
     is_unrestricted: Final = False
 

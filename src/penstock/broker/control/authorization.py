@@ -46,7 +46,7 @@ class Authorization:
             metadata.watch(self)
 
     def permissions(self, principal: str, host: str, key: ApiKey) -> Permissions:
-        """What a principal at a host may do by one API."""
+        """The permissions of a principal at a host for one API."""
         if self.authorizer is None:
             return UNRESTRICTED
         return Granted(self.authorizer, principal, host, request_name(key))

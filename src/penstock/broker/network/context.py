@@ -23,4 +23,4 @@ class RequestContext(NamedTuple):
     is_forwarded: bool = False
     """Whether a broker has forwarded the request, on this node or in an Envelope."""
     permissions: Permissions = UNRESTRICTED
-    """What the principal may do. Handlers ask it about each resource that a request names."""
+    """The permissions of the principal. Handlers ask them about each resource that a request names."""
