@@ -3,6 +3,7 @@
 import logging
 import os
 import random
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,7 +25,8 @@ pytestmark = [pytest.mark.kafka, pytest.mark.longer, pytest.mark.timeout(600)]
 
 DECISIONS = repetitions("PENSTOCK_DECISIONS", gate=6_000, long=200_000)
 SUPER_USERS = "User:root;User:broker"
-PRINCIPALS = ("User:ann", "User:bert", "User:*", "Group:ann", "User:root", "User:CN=a,O=b:c")
+REQUESTERS = ("User:ann", "User:bert", "Group:ann", "User:root", "User:CN=a,O=b:c")
+PRINCIPALS = ("User:*", *REQUESTERS)
 HOSTS = ("10.0.0.1", "10.0.0.2", "0:0:0:0:0:0:0:1")
 REQUEST_HOSTS = ("10.0.0.1", "10.0.0.2", "::1", "::ffff:10.0.0.1", "fe80::a0")
 OPERATIONS = [operation for operation in Operation if operation > Operation.ALL]
@@ -118,7 +120,7 @@ class Script:
 
     def ask(self) -> None:
         rng = self.rng
-        principal, host = rng.choice(PRINCIPALS), rng.choice(REQUEST_HOSTS)
+        principal, host = rng.choice(REQUESTERS), rng.choice(REQUEST_HOSTS)
         operation, kind = rng.choice(OPERATIONS), rng.choice(TYPES)
         name = "kafka-cluster" if kind is ResourceType.CLUSTER else self.name()
         self.commands.append(f"ask\t{principal}\t{host}\t{int(operation)}\t{int(kind)}\t{name}")
@@ -126,7 +128,7 @@ class Script:
 
     def ask_for_some(self) -> None:
         rng = self.rng
-        principal, host = rng.choice(PRINCIPALS), rng.choice(REQUEST_HOSTS)
+        principal, host = rng.choice(REQUESTERS), rng.choice(REQUEST_HOSTS)
         operation, kind = rng.choice(OPERATIONS), rng.choice(TYPES)
         self.commands.append(f"some\t{principal}\t{host}\t{int(operation)}\t{int(kind)}")
         allowed = Granted(self.authorizer, principal, host, "ListOffsets").allows_some(operation, kind)
@@ -154,8 +156,10 @@ def audited() -> Iterator[list[str]]:
     level = audit.level
     audit.addHandler(handler)
     audit.setLevel(TRACE)
+    audit.propagate = False
     yield lines
     audit.setLevel(level)
+    audit.propagate = True
     audit.removeHandler(handler)
 
 
@@ -188,7 +192,7 @@ def kafkas_answers(libs: Path, scratch: Path, allows_without_acl: str, file: Pat
         [
             *JAVA,
             f"-D{logger}.defaultLogLevel=error",
-            f"-D{logger}.log.kafka.authorizer.logger=debug",
+            f"-D{logger}.log.kafka.authorizer.logger=trace",
             f"-D{logger}.logFile=System.out",
             f"-D{logger}.showThreadName=false",
             f"-D{logger}.showLogName=false",
@@ -201,4 +205,4 @@ def kafkas_answers(libs: Path, scratch: Path, allows_without_acl: str, file: Pat
         check=False,
     )
     assert done.returncode == 0, done.stderr[-4000:]
-    return [line.removeprefix("INFO ").removeprefix("DEBUG ") for line in done.stdout.splitlines()]
+    return [re.sub("^(INFO|DEBUG|TRACE) ", "", line) for line in done.stdout.splitlines()]

@@ -46,6 +46,9 @@ def create(wire: Wire, *acls: tuple[ResourceType, str, Operation, PermissionType
 def describe(wire: Wire, kind: ResourceType = ResourceType.ANY) -> DescribeAclsResponse:
     request = DescribeAclsRequest(
         resource_type_filter=kind,
+        resource_name_filter=None,
+        principal_filter=None,
+        host_filter=None,
         pattern_type_filter=PatternType.ANY,
         operation=Operation.ANY,
         permission_type=PermissionType.ANY,
@@ -62,6 +65,9 @@ def delete(wire: Wire, kind: ResourceType) -> DeleteAclsResponse.DeleteAclsFilte
         filters=[
             DeleteAclsRequest.DeleteAclsFilter(
                 resource_type_filter=kind,
+                resource_name_filter=None,
+                principal_filter=None,
+                host_filter=None,
                 pattern_type_filter=PatternType.ANY,
                 operation=Operation.ANY,
                 permission_type=PermissionType.ANY,
@@ -90,8 +96,8 @@ def test_acls_are_kept_over_a_restart_and_are_gone_when_they_are_deleted(start_n
         created = create(
             wire, (TOPIC, "orders", WRITE, ALLOW), (TOPIC, "orders", READ, ALLOW), (GROUP, "g", READ, DENY)
         )
-        assert created == [(0, None)] * 3
-        assert create(wire, (GROUP, "g", READ, DENY)) == [(0, None)], "it exists already"
+        assert created == [(0, "")] * 3
+        assert create(wire, (GROUP, "g", READ, DENY)) == [(0, "")], "it exists already"
     node.stop()
     node.start()
     with Wire(node.bootstrap_servers) as wire:
@@ -107,7 +113,7 @@ def test_an_acl_is_in_force_when_its_creation_is_answered(start_node: StartNode)
     with Wire(node.bootstrap_servers) as wire, Wire(node.bootstrap_servers) as other:
         before = other.ask(asked, DescribeClusterResponse).cluster_authorized_operations
         assert before & 1 << ALTER
-        assert create(wire, (CLUSTER, "kafka-cluster", ALTER, DENY)) == [(0, None)]
+        assert create(wire, (CLUSTER, "kafka-cluster", ALTER, DENY)) == [(0, "")]
         refused = (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Request CreateAcls needs ALTER permission.")
         assert create(other, (TOPIC, "t", READ, ALLOW)) == [refused]
         assert delete(other, TOPIC).error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
@@ -129,7 +135,7 @@ def test_what_an_acl_lacks_is_named_and_the_others_are_created(
     acl: tuple[ResourceType, str, Operation, PermissionType], message: str, open_node: Wire
 ) -> None:
     results = create(open_node, acl, (TOPIC, "fine", READ, ALLOW))
-    assert results == [(ErrorCode.INVALID_REQUEST, message), (0, None)]
+    assert results == [(ErrorCode.INVALID_REQUEST, message), (0, "")]
 
 
 def test_without_an_authorizer_acls_are_refused(wire: Wire) -> None:

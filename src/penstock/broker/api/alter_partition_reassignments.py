@@ -21,6 +21,7 @@ from penstock.security.acls import Operation, ResourceType
 if TYPE_CHECKING:
     from penstock.broker.control.controller import Controller
     from penstock.broker.network.context import RequestContext
+    from penstock.protocol.errors import KafkaError
 
 
 async def handle_as_controller(
@@ -32,8 +33,33 @@ async def handle_as_controller(
     )
 
 
+def answer_error(
+    request: AlterPartitionReassignmentsRequest, error: KafkaError, _version: int
+) -> AlterPartitionReassignmentsResponse:
+    topic_response = AlterPartitionReassignmentsResponse.ReassignableTopicResponse
+    partition_response = AlterPartitionReassignmentsResponse.ReassignablePartitionResponse
+    return AlterPartitionReassignmentsResponse(
+        error_code=error.code,
+        error_message=error.message,
+        responses=[
+            topic_response(
+                name=topic.name,
+                partitions=[
+                    partition_response(
+                        partition_index=partition.partition_index,
+                        error_code=error.code,
+                        error_message=error.message,
+                    )
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ],
+    )
+
+
 API = (
-    Api(AlterPartitionReassignmentsRequest)
+    Api(AlterPartitionReassignmentsRequest, answer_error=answer_error)
     .on_controller(lambda node: node.controller, handle_as_controller)
     .needs((Operation.ALTER, ResourceType.CLUSTER))
 )
