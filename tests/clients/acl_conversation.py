@@ -75,9 +75,7 @@ def prepare(admin: Wire) -> None:
     topic = m.OffsetCommitRequest.OffsetCommitRequestTopic(name="t", partitions=[partition])
     commit = m.OffsetCommitRequest(group_id="g", topics=[topic])
     init = m.InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=60_000)
-    wait_until(
-        lambda: admin.ask(commit, m.OffsetCommitResponse, 9).topics[0].partitions[0].error_code == 0
-    )
+    wait_until(lambda: admin.ask(commit, m.OffsetCommitResponse, 9).topics[0].partitions[0].error_code == 0)
     wait_until(lambda: admin.ask(init, m.InitProducerIdResponse).error_code == 0)
 
 
@@ -160,7 +158,9 @@ def shown(struct: MessageStruct) -> str:
 def produce(topics: Topics, **fields: str) -> m.ProduceRequest:
     partition = m.ProduceRequest.PartitionProduceData(index=0, records=batch_of(b"b"))
     topic = m.ProduceRequest.TopicProduceData(name="t", topic_id=topics.t, partition_data=[partition])
-    nowhere = m.ProduceRequest.TopicProduceData(name="nowhere", topic_id=b"n" * 16, partition_data=[partition])
+    nowhere = m.ProduceRequest.TopicProduceData(
+        name="nowhere", topic_id=b"n" * 16, partition_data=[partition]
+    )
     return m.ProduceRequest(acks=-1, timeout_ms=10_000, topic_data=[topic, nowhere], **fields)
 
 
@@ -247,9 +247,7 @@ def incremental_alter_configs(kind: int, name: str) -> Callable[[Topics], m.Incr
 
 
 def alter_configs(kind: int, name: str) -> Callable[[Topics], m.AlterConfigsRequest]:
-    resource = m.AlterConfigsRequest.AlterConfigsResource(
-        resource_type=kind, resource_name=name, configs=[]
-    )
+    resource = m.AlterConfigsRequest.AlterConfigsResource(resource_type=kind, resource_name=name, configs=[])
     return lambda _topics: m.AlterConfigsRequest(resources=[resource])
 
 
@@ -385,9 +383,7 @@ def add_partitions(_topics: Topics) -> m.AddPartitionsToTxnRequest:
 
 
 def add_offsets(_topics: Topics) -> m.AddOffsetsToTxnRequest:
-    return m.AddOffsetsToTxnRequest(
-        transactional_id="x", producer_id=12345, producer_epoch=0, group_id="g"
-    )
+    return m.AddOffsetsToTxnRequest(transactional_id="x", producer_id=12345, producer_epoch=0, group_id="g")
 
 
 def end_txn(_topics: Topics) -> m.EndTxnRequest:

@@ -42,7 +42,11 @@ def may(found: Authorizer, operation: Operation, name: str, principal: str = "Us
 
 
 def test_a_denial_wins_whatever_its_pattern() -> None:
-    for denial in ("deny User:ann write topic orders", "deny User:* all topic ord*", "deny User:* write topic *"):
+    for denial in (
+        "deny User:ann write topic orders",
+        "deny User:* all topic ord*",
+        "deny User:* write topic *",
+    ):
         found = authorizer("allow User:ann write topic orders", "allow User:ann all topic *", denial)
         assert not may(found, WRITE, "orders"), denial
         found.put(bytes([0] * 15 + [2]), None)

@@ -24,7 +24,9 @@ AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 EVERYBODY_AT_FIRST = {"authorizer_class_name": AUTHORIZER, "allow_everyone_if_no_acl_found": "true"}
 
 
-def create(wire: Wire, *acls: tuple[ResourceType, str, Operation, PermissionType]) -> list[tuple[int, str | None]]:
+def create(
+    wire: Wire, *acls: tuple[ResourceType, str, Operation, PermissionType]
+) -> list[tuple[int, str | None]]:
     request = CreateAclsRequest(
         creations=[
             CreateAclsRequest.AclCreation(

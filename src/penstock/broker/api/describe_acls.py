@@ -53,7 +53,10 @@ def handle(
     return DescribeAclsResponse(
         resources=[
             DescribeAclsResponse.DescribeAclsResource(
-                resource_type=kind, resource_name=name, pattern_type=pattern, acls=list(map(_description, acls))
+                resource_type=kind,
+                resource_name=name,
+                pattern_type=pattern,
+                acls=list(map(_description, acls)),
             )
             for (kind, name, pattern), acls in groupby(found, key=_resource)
         ]

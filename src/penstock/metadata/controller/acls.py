@@ -52,9 +52,7 @@ def create_acls(state: ControllerState, request: CreateAclsRequest) -> Decision[
             _check(acl)
         except Refusal as refusal:
             results.append(
-                CreateAclsResponse.AclCreationResult(
-                    error_code=refusal.code, error_message=refusal.message
-                )
+                CreateAclsResponse.AclCreationResult(error_code=refusal.code, error_message=refusal.message)
             )
             continue
         results.append(CreateAclsResponse.AclCreationResult())
