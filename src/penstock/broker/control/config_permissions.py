@@ -25,7 +25,7 @@ _GUARDS: Final[Mapping[int, ResourceType]] = {
 
 
 def needed_for_configs(operation: Operation) -> tuple[tuple[Operation, ResourceType, str], ...]:
-    """What an API that describes or alters configs `needs`."""
+    """The permissions for `Api.needs` of an API that describes or alters configs."""
     return (
         (operation, ResourceType.TOPIC, "for configs of topics"),
         (operation, ResourceType.GROUP, "for configs of groups"),
