@@ -1,7 +1,8 @@
-"""Each API that names resources, asked by a client that may do nothing, and again after each permission it gets.
+"""Ask each API that names resources as a client that may do nothing, and again after each permission it gets.
 
-The client comes from 127.0.0.2, and the administrator from 127.0.0.1. Both are User:ANONYMOUS, so that ACLs know
-them by their addresses. An answer is shown by its error codes, the names in it and its authorized operations.
+The client comes from 127.0.0.2, and the administrator from 127.0.0.1. Both are User:ANONYMOUS, so that ACLs
+know them by their addresses. An answer is shown by its error codes, the names in it and its authorized
+operations.
 """
 
 import time

@@ -115,7 +115,7 @@ class Api(Generic[Request]):
     def needs(
         self, *permissions: tuple[Operation, ResourceType] | tuple[Operation, ResourceType, str]
     ) -> Self:
-        """Name the permissions that the handlers check. The check itself is theirs (`context.permissions`)."""
+        """Name the permissions that the handlers check by `context.permissions`."""
         self.permissions = tuple(Permission(*permission) for permission in permissions)
         return self
 

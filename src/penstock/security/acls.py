@@ -6,7 +6,7 @@ from enum import IntEnum
 from typing import Final, NamedTuple, TypeVar
 
 WILDCARD: Final = "*"
-"""The name of a literal pattern that matches every resource, and the host of an ACL that matches every host."""
+"""The name of a literal pattern for all resources of a type, and the host of an ACL for all hosts."""
 
 WILDCARD_PRINCIPAL: Final = "User:*"
 """The only principal of an ACL that matches others."""

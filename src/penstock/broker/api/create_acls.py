@@ -1,7 +1,8 @@
 """CreateAcls (30): add access control lists to the cluster's metadata.
 
 Versions 1 to 3. Each ACL succeeds or fails separately, and one that exists already succeeds. The ACLs are in
-force on this node when the answer is sent. Needs ALTER on the cluster; SECURITY_DISABLED without an authorizer.
+force on this node when the answer is sent. Needs ALTER on the cluster; SECURITY_DISABLED without an
+authorizer.
 
 Versions:
 - 1: prefixed resources (KIP-290)
