@@ -5,10 +5,10 @@ know them by their addresses. An answer is shown by its error codes, the names i
 operations.
 """
 
-import time
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
+from acl_wire import ADMINISTRATOR, CLIENT, allow, close_to_others, forget
 from broker_wire import Wire, batch_of
 from penstock.protocol import messages as m
 from penstock.protocol.api_keys import ApiKey, api_range, response_class
@@ -18,13 +18,6 @@ from penstock.security.acls import Operation, PatternType, PermissionType, Resou
 from transaction_wire import find_coordinator
 from waiting import wait_until
 
-SETTINGS: Final = {
-    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-    "allow.everyone.if.no.acl.found": "true",
-    "auto.create.topics.enable": "true",
-}
-ADMINISTRATOR: Final = "127.0.0.1"
-CLIENT: Final = "127.0.0.2"
 GROUP, TRANSACTION = 0, 1
 BROKER_RESOURCE, TOPIC_RESOURCE = 4, 2
 NAMES: Final = frozenset(
@@ -52,21 +45,19 @@ class Topics(NamedTuple):
     gone: bytes
 
 
-def converse(bootstrap_servers: str, settle_s: float = 0.0) -> str:
-    """What this node answers to all requests; it gets `settle_s` after each change of the ACLs."""
+def converse(bootstrap_servers: str) -> str:
+    """Return the answers of this node to all requests."""
     with Wire(bootstrap_servers, source=ADMINISTRATOR) as admin:
         topics = Topics(admin.create_topic("t", 2), admin.create_topic("gone"))
         admin.produce("t", batch_of(b"a"))
         for kind, key in ((GROUP, "g"), (TRANSACTION, "x")):
             find_coordinator(admin, key, kind)
         prepare(admin)
-        for kind in ("TOPIC *", "GROUP *", "TRANSACTIONAL_ID *", "CLUSTER kafka-cluster"):
-            allow(admin, ADMINISTRATOR, ("ALL", *kind.split()))
-        time.sleep(settle_s)
+        close_to_others(admin)
         lines: list[str] = []
         for asked in ASKED:
             lines.append(asked.title)
-            lines += ["    " + line for line in answers(bootstrap_servers, admin, asked, topics, settle_s)]
+            lines += ["    " + line for line in answers(bootstrap_servers, admin, asked, topics)]
         return "\n".join(lines) + "\n"
 
 
@@ -80,54 +71,16 @@ def prepare(admin: Wire) -> None:
     wait_until(lambda: admin.ask(init, m.InitProducerIdResponse).error_code == 0)
 
 
-def answers(
-    bootstrap_servers: str, admin: Wire, asked: Asked, topics: Topics, settle_s: float
-) -> Iterator[str]:
+def answers(bootstrap_servers: str, admin: Wire, asked: Asked, topics: Topics) -> Iterator[str]:
     request = asked.request(topics)
     key = ApiKey(request.ID)
     version = api_range(key)[1] if asked.version is None else asked.version
     with Wire(bootstrap_servers, source=CLIENT) as client:
         yield f"nothing: {shown(client.ask(request, response_class(key), version))}"
         for grant in asked.grants:
-            allow(admin, CLIENT, grant)
-            time.sleep(settle_s)
+            allow(admin, " ".join(grant))
             yield f"{' '.join(grant)}: {shown(client.ask(request, response_class(key), version))}"
     forget(admin)
-    time.sleep(settle_s)
-
-
-def allow(admin: Wire, host: str, grant: Grant) -> None:
-    operation, kind, name = grant
-    request = m.CreateAclsRequest(
-        creations=[
-            m.CreateAclsRequest.AclCreation(
-                resource_type=ResourceType[kind],
-                resource_name=name,
-                resource_pattern_type=PatternType.LITERAL,
-                principal="User:ANONYMOUS",
-                host=host,
-                operation=Operation[operation],
-                permission_type=PermissionType.ALLOW,
-            )
-        ]
-    )
-    [result] = admin.ask(request, m.CreateAclsResponse).results
-    assert result.error_code == 0, result.error_message
-
-
-def forget(admin: Wire) -> None:
-    """Take all permissions from the client."""
-    everything = m.DeleteAclsRequest.DeleteAclsFilter(
-        resource_type_filter=ResourceType.ANY,
-        resource_name_filter=None,
-        principal_filter=None,
-        pattern_type_filter=PatternType.ANY,
-        host_filter=CLIENT,
-        operation=Operation.ANY,
-        permission_type=PermissionType.ANY,
-    )
-    [result] = admin.ask(m.DeleteAclsRequest(filters=[everything]), m.DeleteAclsResponse).filter_results
-    assert result.error_code == 0, result.error_message
 
 
 def shown(struct: MessageStruct) -> str:

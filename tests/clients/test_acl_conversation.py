@@ -4,8 +4,9 @@ import os
 from pathlib import Path
 
 import pytest
-from acl_conversation import SETTINGS, converse
+from acl_conversation import converse
 
+from acl_wire import SETTINGS
 from kafka_node import KafkaNode
 from penstock.testing import Cluster
 
@@ -24,7 +25,7 @@ def test_penstock_says_what_kafka_says() -> None:
 def test_kafka_says_so(kafka_libs: Path, tmp_path: Path) -> None:
     """With PENSTOCK_REWRITE=1 the test stores the answers, for review before a commit."""
     with KafkaNode(kafka_libs, tmp_path, config=SETTINGS) as kafka:
-        answers = converse(kafka.bootstrap_servers, settle_s=0.15)
+        answers = converse(kafka.bootstrap_servers)
     if os.environ.get("PENSTOCK_REWRITE"):
         WHAT_KAFKA_SAYS.write_text(answers)
     else:

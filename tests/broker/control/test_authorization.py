@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from acl_wire import SETTINGS
 from broker_wire import Wire
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import (
@@ -20,8 +21,8 @@ from penstock.security.acls import Operation, PatternType, PermissionType, Resou
 from penstock.testing import Cluster, ClusterError
 
 StartNode = Callable[..., Cluster]
-AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
-EVERYBODY_AT_FIRST = {"authorizer_class_name": AUTHORIZER, "allow_everyone_if_no_acl_found": "true"}
+AUTHORIZER = SETTINGS["authorizer.class.name"]
+EVERYBODY_AT_FIRST = {name.replace(".", "_"): value for name, value in SETTINGS.items()}
 
 
 def create(
@@ -82,8 +83,7 @@ def delete(wire: Wire, kind: ResourceType) -> DeleteAclsResponse.DeleteAclsFilte
 @pytest.fixture(scope="module")
 def open_node() -> Iterator[Wire]:
     """A connection to a node on which everything is allowed that no ACL forbids."""
-    settings = {name.replace("_", "."): value for name, value in EVERYBODY_AT_FIRST.items()}
-    with Cluster(settings) as node, Wire(node.bootstrap_servers) as wire:
+    with Cluster(SETTINGS) as node, Wire(node.bootstrap_servers) as wire:
         yield wire
 
 

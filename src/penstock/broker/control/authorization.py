@@ -7,7 +7,6 @@ controller without a connection is always allowed; all others, nodes included, n
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from penstock.protocol import api_keys
@@ -41,7 +40,6 @@ class Authorization:
         self._quorum = quorum
         self._metadata = metadata
         self._version = 0
-        self._listeners: list[Callable[[], None]] = []
         if self.authorizer is not None:
             metadata.watch(self)
 
@@ -50,10 +48,6 @@ class Authorization:
         if self.authorizer is None:
             return UNRESTRICTED
         return Granted(self.authorizer, principal, host, request_name(key))
-
-    def on_change(self, listener: Callable[[], None]) -> None:
-        """Call ``listener`` after each change of the ACLs, in the turn of the loop that made it."""
-        self._listeners.append(listener)
 
     # QuorumWatcher
 
@@ -68,8 +62,6 @@ class Authorization:
                 authorizer.put(acl_id, None)
             for acl_id in acls.by_id.keys() - known:
                 authorizer.put(acl_id, acls.by_id[acl_id])
-            for listener in self._listeners:
-                listener()
         if not authorizer.is_ready:
             high_watermark = self._quorum.leader_high_watermark
             if high_watermark is not None and end_offset >= high_watermark:
