@@ -187,8 +187,6 @@ class Cluster:
         Raises ClusterError if that takes longer than `start_timeout_s`, or if the cluster is closed.
         """
         self._check_open()
-        for plan in self._plans:
-            self._write_properties(plan)
         if self._plans:
             format_all(self._plans, self.config, self.cluster_id)
         for node in self.nodes:
@@ -224,7 +222,6 @@ class Cluster:
         node_id = max(plan.node_id for plan in self._plans) + 1
         plan = NodePlan(node_id, ("broker",), self.data_dir / f"node-{node_id}", self._ports.take())
         self._plans.append(plan)
-        self._write_properties(plan)
         format_to_join(plan, self._plans, self.config, self.cluster_id)
         node = self._node(plan)
         self.nodes.append(node)
@@ -362,18 +359,16 @@ class Cluster:
 
     def _node(self, plan: NodePlan) -> Node:
         """A node of a cluster of several, configured by a file."""
-        log_file = self._logs.path / f"node-{plan.node_id}.log"
-        arguments = ["--config", str(self._properties_file(plan.node_id))]
-        return Node(plan.node_id, plan.data_dir, log_file, arguments, plan.port, is_fork=self._fork)
-
-    def _properties_file(self, node_id: int) -> Path:
-        return self.data_dir / f"node-{node_id}.properties"
-
-    def _write_properties(self, plan: NodePlan) -> None:
         file = self._properties_file(plan.node_id)
         file.parent.mkdir(parents=True, exist_ok=True)
         properties = properties_of(plan, self._plans, self.config)
         file.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
+        log_file = self._logs.path / f"node-{plan.node_id}.log"
+        arguments = ["--config", str(file)]
+        return Node(plan.node_id, plan.data_dir, log_file, arguments, plan.port, is_fork=self._fork)
+
+    def _properties_file(self, node_id: int) -> Path:
+        return self.data_dir / f"node-{node_id}.properties"
 
     def _controller_port(self, node_id: int) -> int:
         """A free port, or the port of an earlier run: the metadata log has it, and voters connect to it."""
