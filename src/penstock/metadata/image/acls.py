@@ -20,10 +20,13 @@ class AclsImage:
         self.existing: set[Acl] = set()
         self.version = 0
         """Differs between any two states of any images of this process."""
+        self._records: dict[bytes, AccessControlEntryRecord] = {}
+        """The records of the ACLs, which may have values that only a newer release knows."""
 
     def copy(self) -> AclsImage:
         twin = AclsImage()
         twin.by_id, twin.existing, twin.version = self.by_id.copy(), self.existing.copy(), self.version
+        twin._records = self._records.copy()
         return twin
 
     def put(self, record: AccessControlEntryRecord) -> None:
@@ -37,6 +40,7 @@ class AclsImage:
             member(PermissionType, record.permission_type),
         )
         self.by_id[record.id] = acl
+        self._records[record.id] = record
         self.existing.add(acl)
         self.version = next(_versions)
 
@@ -44,10 +48,11 @@ class AclsImage:
         acl = self.by_id.pop(record.id, None)
         if acl is not None:
             self.existing.discard(acl)
+            del self._records[record.id]
             self.version = next(_versions)
 
     def records(self) -> Iterator[AccessControlEntryRecord]:
-        return (acl_record(acl_id, acl) for acl_id, acl in self.by_id.items())
+        return iter(self._records.values())
 
 
 def acl_record(acl_id: bytes, acl: Acl) -> AccessControlEntryRecord:
