@@ -59,11 +59,11 @@ def acl_record(acl_id: bytes, acl: Acl) -> AccessControlEntryRecord:
     """The record that creates an ACL."""
     return AccessControlEntryRecord(
         id=acl_id,
-        resource_type=acl.resource_type,
+        resource_type=int(acl.resource_type),
         resource_name=acl.resource_name,
-        pattern_type=acl.pattern_type,
+        pattern_type=int(acl.pattern_type),
         principal=acl.principal,
         host=acl.host,
-        operation=acl.operation,
-        permission_type=acl.permission_type,
+        operation=int(acl.operation),
+        permission_type=int(acl.permission_type),
     )
