@@ -15,7 +15,6 @@ from google.protobuf import json_format, message_factory
 
 from penstock.arrow.formats import make_format
 from penstock.arrow.json.mapping import column_of
-from penstock.arrow.protobuf.indexes import read_indexes
 from penstock.arrow.protobuf.mapping import descriptor_of
 from penstock.arrow.schema_choice import SchemaChoice
 from penstock.client.settings import ConfigError
@@ -392,12 +391,6 @@ def test_a_number_is_never_cut_to_the_readers_size(registry, reader, writer, val
     rows, bad = decoded(made, [framed(number, b"\x00" + data)])
     assert rows == [None if found is None else {"a": found, "b": [found, found]}]
     assert list(bad) == ([0] if found is None else [])
-
-
-@pytest.mark.parametrize("data", [b"", b"\x02", b"\x01", b"\x80", b"\xfe\xff\xff\xff\xff\x0f", b"\x02\x01"])
-def test_indexes_that_are_none_are_told(data):
-    with pytest.raises(ValueError, match="expected the indexes of a message"):
-        read_indexes(data)
 
 
 def test_messages_inside_themselves_are_no_column():

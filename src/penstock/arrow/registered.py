@@ -19,10 +19,9 @@ from penstock.arrow.decoded import Decoded, Format
 from penstock.arrow.framed import NoProjection, ReadSpans, cut, read_framed, read_whole
 from penstock.arrow.json.mapping import column_of
 from penstock.arrow.json.reading import JsonColumn
-from penstock.arrow.protobuf.indexes import indexes_of, message_at, read_indexes
 from penstock.arrow.protobuf.mapping import decimals_of, descriptor_of
 from penstock.arrow.protobuf.reading import MessageReader
-from penstock.arrow.registry_schemas import Parsed, given_schema, registered_schema
+from penstock.arrow.registry_schemas import Parsed, given_schema, message_indexes, registered_schema
 from penstock.arrow.schema_choice import SchemaChoice
 from penstock.client.settings import ConfigError
 from penstock.registry.client.config import RegistryConfig
@@ -32,6 +31,7 @@ from penstock.registry.formats import parse
 from penstock.registry.formats.avro.schema import AvroSchema
 from penstock.registry.formats.avro.types import Type
 from penstock.registry.formats.json_schema.schema import JsonSchema
+from penstock.registry.formats.protobuf.indexes import message_at, read_indexes
 from penstock.registry.formats.protobuf.schema import ProtobufSchema
 
 
@@ -178,7 +178,7 @@ def make_registered(name: str, choice: SchemaChoice) -> Format:
         made = JsonDocuments(column, registry)
     else:
         files = parsed.file_set()
-        message = choice.message or indexes_of(files, None)[1]
+        message = choice.message or message_indexes(files, None)[1]
         made = Protobuf(files, message, tuple(decimals_of(parsed).items()), registry)
     made.type  # noqa: B018 - raises ConfigError for types that no column can hold
     return made

@@ -10,6 +10,7 @@ from penstock.registry.client.registry import Registered, RegistryClient
 from penstock.registry.formats import SchemaError, parse
 from penstock.registry.formats.avro.schema import AvroSchema
 from penstock.registry.formats.json_schema.schema import JsonSchema
+from penstock.registry.formats.protobuf.indexes import indexes_of
 from penstock.registry.formats.protobuf.schema import ProtobufSchema
 
 Parsed: TypeAlias = AvroSchema | JsonSchema | ProtobufSchema
@@ -39,3 +40,11 @@ def registered_schema(client: RegistryClient, found: Registered, format: str, wh
         raise ConfigError(f"{what} has a schema that can't be used: {problem}") from None
     assert isinstance(parsed, (AvroSchema, JsonSchema, ProtobufSchema))
     return parsed
+
+
+def message_indexes(files: bytes, message: str | None) -> tuple[tuple[int, ...], str]:
+    """Return the indexes and the full name of a message, or of the first if None. Raises ConfigError."""
+    try:
+        return indexes_of(files, message)
+    except SchemaError as problem:
+        raise ConfigError(str(problem)) from None

@@ -17,14 +17,14 @@ from penstock.arrow.encoding import RECORD, TOPIC, Encoding
 from penstock.arrow.json.mapping import column_of, refuse_unfit
 from penstock.arrow.json.writing import documents_of
 from penstock.arrow.json.writing import schema_of as json_schema_of
-from penstock.arrow.protobuf.indexes import indexes_bytes, indexes_of
 from penstock.arrow.protobuf.made_schema import schema_of as protobuf_schema_of
 from penstock.arrow.protobuf.mapping import decimals_of, descriptor_of
 from penstock.arrow.protobuf.writing import MessageWriter
-from penstock.arrow.registry_schemas import Parsed, given_schema, registered_schema
+from penstock.arrow.registry_schemas import Parsed, given_schema, message_indexes, registered_schema
 from penstock.client.settings import ConfigError
 from penstock.registry.client.registry import Registered, RegistryClient, shared_registry
 from penstock.registry.formats.avro.schema import AvroSchema
+from penstock.registry.formats.protobuf.indexes import indexes_bytes
 from penstock.registry.formats.protobuf.schema import ProtobufSchema
 from penstock.registry.formats.references import Reference
 
@@ -104,7 +104,7 @@ def _values(schema: Parsed, kind: pa.DataType, message: str | None) -> _Values:
         return _Values(avro.Writer(schema.root, kind).write, name)
     if isinstance(schema, ProtobufSchema):
         files = schema.file_set()
-        indexes, name = indexes_of(files, message)
+        indexes, name = message_indexes(files, message)
         writer = MessageWriter(descriptor_of(files, name), kind, decimals_of(schema))
         return _Values(writer.write, name, indexes_bytes(indexes))
     refuse_unfit(kind, *column_of(schema))

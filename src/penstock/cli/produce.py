@@ -146,6 +146,18 @@ def produce(
             help="The schema of values, which is registered as TOPIC-value. Default: the subject's latest.",
         ),
     ] = None,
+    key_message: Annotated[
+        str | None,
+        typer.Option(
+            "--key-message",
+            metavar="NAME",
+            help="The full name of the Protobuf message of keys. Default: the first of the schema.",
+        ),
+    ] = None,
+    value_message: Annotated[
+        str | None,
+        typer.Option("--value-message", metavar="NAME", help="The message of values, as for --key-message."),
+    ] = None,
     registry: Url = DEFAULT_URL,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
@@ -170,8 +182,8 @@ def produce(
     )
     require_broker(bootstrap)
     encoders = _Encoders(
-        Side("key", key_format, registry, key_schema).encoder(topic),
-        Side("value", value_format, registry, value_schema).encoder(topic),
+        Side("key", key_format, registry, key_schema, key_message).encoder(topic),
+        Side("value", value_format, registry, value_schema, value_message).encoder(topic),
     )
     deliveries = _Deliveries()
     with reported_errors(bootstrap):

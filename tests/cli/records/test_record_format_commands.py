@@ -13,9 +13,14 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.schema_registry.json_schema import JSONDeserializer
+from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer
 from confluent_kafka.serialization import MessageField, SerializationContext
+from google.protobuf import message_factory
 
 from penstock.cli.main import main
+from penstock.registry.formats import parse
+from penstock.registry.formats.protobuf.schema import ProtobufSchema
+from penstock.sql.formats.protobuf.rows import descriptor_of
 from penstock.testing import Cluster
 from registry_node import ask, started
 
@@ -26,6 +31,12 @@ ORDER = {
     "fields": [{"name": "id", "type": "long"}, {"name": "note", "type": ["null", "string"], "default": None}],
 }
 PROTO = 'syntax = "proto3"; message Order { int64 id = 1; string buyer_name = 2; }'
+SHOP = """
+syntax = "proto3";
+package shop;
+message Order { int64 id = 1; message Line { string sku = 1; } }
+message Other { int32 n = 1; }
+"""
 JSON_SCHEMA = {"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]}
 
 Run = Callable[..., "Done"]
@@ -161,6 +172,33 @@ def test_protobuf_and_json_schema_round_trip(
     assert b"'id' is a required property" in refused.stderr
 
 
+def test_produce_writes_the_message_that_is_named(
+    run: Run, topic: str, penstock_cluster: Cluster, registry: str
+) -> None:
+    words = ("--value-format", "protobuf")
+    line = ("--value-schema", SHOP, "--value-message", "shop.Order.Line")
+    run("produce", topic, *words, *line, stdin='{"sku": "tea"}\n')
+    run("produce", topic, *words, "--value-message", "shop.Other", stdin='{"n": 7}\n')
+    assert run("consume", topic, *ALL, *words).stdout == b'{"sku":"tea"}\n{"n":7}\n'
+    schema = parse("PROTOBUF", SHOP)
+    assert isinstance(schema, ProtobufSchema)
+    made = message_factory.GetMessageClass(descriptor_of(schema, (0, 0)))
+    client = SchemaRegistryClient({"url": registry})
+    deserialize = ProtobufDeserializer(made, {"use.deprecated.format": False}, client)
+    first = values(penstock_cluster, topic, 2)[0]
+    assert deserialize(first, SerializationContext(topic, MessageField.VALUE)).sku == "tea"
+
+
+def test_an_unknown_message_is_refused_before_its_schema_is_registered(
+    run: Run, topic: str, registry: str
+) -> None:
+    words = ("--value-format", "protobuf", "--value-schema", SHOP, "--value-message", "Line")
+    refused = run("produce", topic, *words, stdin="{}\n", code=2).stderr.decode()
+    said = "--value-message: the Protobuf schema has no message 'Line', expected one of shop.Order, "
+    assert f"{said}shop.Order.Line, shop.Other" in " ".join(refused.split())
+    assert ask(registry, "GET", f"/subjects/{topic}-value/versions").status == 404
+
+
 def test_a_record_that_is_not_in_the_format_ends_the_command_unless_it_is_skipped(
     run: Run, topic: str
 ) -> None:
@@ -223,6 +261,9 @@ def test_wrong_options_are_named(run: Run, topic: str) -> None:
     assert b"found '%q' at character 1" in run("consume", topic, "-f", "%q", code=2).stderr
     assert b"excludes --json" in run("consume", topic, "-f", "%s", "--json", code=2).stderr
     assert b"--value-schema: expected it only" in run("produce", topic, "--value-schema", "x", code=2).stderr
+    assert (
+        b"--value-message: expected it only" in run("produce", topic, "--value-message", "M", code=2).stderr
+    )
     missing = run("produce", topic, "--value-format", "avro", code=1).stderr
     assert f"subject '{topic}-value': found no schema in the registry, expected one, or".encode() in missing
     for given in ("order.avsc", "{", "7777"):

@@ -11,6 +11,7 @@ from penstock.registry.formats import Reference, parse
 from penstock.registry.formats.json_schema.schema import JsonSchema
 from penstock.registry.formats.protobuf.schema import ProtobufSchema
 from penstock.registry.formats.references import Found
+from penstock.sql.formats.errors import FormatError
 
 PROTO = """
 syntax = "proto3";
@@ -53,6 +54,20 @@ def test_the_first_message_is_written_and_read(given: Any, printed: Any) -> None
     data = protobuf_json.writer(protobuf())(json.dumps(given).encode())
     assert data[:1] == b"\0"
     assert json.loads(protobuf_json.reader(protobuf())(data)) == printed
+
+
+def test_a_message_that_is_named_is_written_with_its_indexes() -> None:
+    assert protobuf_json.writer(protobuf(), "shop.Other")(b'{"n": 5}') == b"\x02\x02\x08\x05"
+    line = protobuf_json.writer(protobuf(), "shop.Order.Line")
+    assert line(b'{"articleName": "t"}') == b"\x04\x00\x00\x0a\x01t"
+    with pytest.raises(InvalidValue, match=r"expected shop\.Order\.Line$"):
+        line(b'{"id": 1}')
+
+
+def test_a_message_that_the_file_lacks_is_refused_with_the_list() -> None:
+    expected = r"no message 'Other', expected one of shop\.Order, shop\.Order\.Line, shop\.Other$"
+    with pytest.raises(FormatError, match=expected):
+        protobuf_json.writer(protobuf(), "Other")
 
 
 def test_any_message_of_the_file_is_read_by_its_indexes() -> None:

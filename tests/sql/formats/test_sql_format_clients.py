@@ -217,6 +217,21 @@ def test_columns_of_schemas_that_others_wrote(registry):
         registered_columns(Side.VALUE, "a", "JSON_SR", {}, client)
 
 
+def test_the_columns_may_be_those_of_any_message_of_the_schema(registry):
+    text = (
+        'syntax = "proto3"; package p; message M { message Line { int32 a = 1; } } message N { bool b = 1; }'
+    )
+    registry.add("p-value", text, "PROTOBUF")
+    for name, columns in (("p.M.Line", ["A"]), ("p.N", ["B"])):
+        chosen = {"VALUE_SCHEMA_FULL_NAME": name}
+        found = registered_columns(Side.VALUE, "p", "PROTOBUF", chosen, client_of(registry))
+        assert [each.name for each in found] == columns
+    with pytest.raises(FormatError, match=r"no message 'Line', expected one of p\.M, p\.M\.Line, p\.N"):
+        registered_columns(
+            Side.VALUE, "p", "PROTOBUF", {"VALUE_SCHEMA_FULL_NAME": "Line"}, client_of(registry)
+        )
+
+
 def test_an_inserted_row_is_a_record(registry):
     statement = "CREATE STREAM s (k INT KEY, v DOUBLE, w STRING) WITH (KAFKA_TOPIC='t', FORMAT='JSON');"
     catalog = analyze(parse(statement), Catalog()).catalog

@@ -2,6 +2,5 @@
 
 `mapping` determines the column of a message. `reading` reads messages, by `columns` or by Google's parser
 with the descriptor of `parsing`. `writing` writes columns field by field, with a given schema or one of
-`made_schema`. `indexes` identifies the message of a file after the schema id. Only code specific to Protobuf
-belongs here.
+`made_schema`. Only code specific to Protobuf belongs here.
 """

@@ -65,9 +65,16 @@ class Side:
     format: Format
     registry: str
     schema: str | None = None
+    message: str | None = None
 
     def _check(self) -> None:
         """End the command if the options contradict each other, or a package is missing."""
+        if self.message is not None and self.format is not Format.PROTOBUF:
+            fail(
+                f"--{self.name}-message: expected it only with --{self.name}-format protobuf, found the "
+                f"format {self.format}",
+                EXIT_USAGE,
+            )
         if self.format in REGISTERED:
             require_packages(_REQUIRED, "registry", f"--{self.name}-format {self.format}")
         elif self.schema is not None:
@@ -111,7 +118,8 @@ class Side:
                 return simple.TextEncoder(simple.number_encoder(format))
         from penstock.cli.records.registered import registered_encoder
 
-        return registered_encoder(self.format, self.registry, topic, self.name, self._schema_text())
+        schema = self._schema_text()
+        return registered_encoder(self.format, self.registry, topic, self.name, schema, self.message)
 
     def _schema_text(self) -> str | None:
         """The given schema: the contents of a file, a text, or the digits of an id."""

@@ -10,11 +10,9 @@ from google.protobuf.message import DecodeError
 
 from penstock.cli.records.codec import InvalidValue, shown
 from penstock.cli.records.simple import compact_json
+from penstock.registry.formats.protobuf.indexes import indexes_bytes
 from penstock.registry.formats.protobuf.schema import ProtobufSchema
-from penstock.sql.formats.protobuf.rows import descriptor_of, read_indexes
-
-_FIRST_MESSAGE = b"\0"
-"""The indexes of a file's first message, in their short form."""
+from penstock.sql.formats.protobuf.rows import descriptor_of, indexes_in, named_indexes
 
 
 def reader(schema: ProtobufSchema) -> Callable[[bytes], bytes]:
@@ -22,7 +20,7 @@ def reader(schema: ProtobufSchema) -> Callable[[bytes], bytes]:
     known: dict[tuple[int, ...], Descriptor] = {}
 
     def read(data: bytes) -> bytes:
-        indexes, at = read_indexes(data, 0)
+        indexes, at = indexes_in(data, 0)
         if indexes not in known:
             known[indexes] = descriptor_of(schema, indexes)
         descriptor = known[indexes]
@@ -42,18 +40,23 @@ def reader(schema: ProtobufSchema) -> Callable[[bytes], bytes]:
     return read
 
 
-def writer(schema: ProtobufSchema) -> Callable[[bytes], bytes]:
-    """Build a writer of messages of the schema's first type."""
-    descriptor = descriptor_of(schema, (0,))
+def writer(schema: ProtobufSchema, message: str | None = None) -> Callable[[bytes], bytes]:
+    """Build a writer of the messages with this full name; None means the first of the schema.
+
+    Raises FormatError if the schema has no such message.
+    """
+    indexes = named_indexes(schema, message)
+    descriptor = descriptor_of(schema, indexes)
     make = message_factory.GetMessageClass(descriptor)
+    prefix = indexes_bytes(indexes)
 
     def write(text: bytes) -> bytes:
         try:
-            message = json_format.Parse(text, make(), descriptor_pool=descriptor.file.pool)
+            made = json_format.Parse(text, make(), descriptor_pool=descriptor.file.pool)
         except (json_format.ParseError, UnicodeDecodeError) as error:
             raise _invalid(text, error, descriptor) from None
-        data: bytes = message.SerializeToString()
-        return _FIRST_MESSAGE + data
+        data: bytes = made.SerializeToString()
+        return prefix + data
 
     return write
 

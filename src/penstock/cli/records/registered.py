@@ -65,24 +65,27 @@ def registered_decoder(format: str, registry: str) -> Decode:
     return decode
 
 
-def registered_encoder(format: str, registry: str, topic: str, side: str, schema: str | None) -> Encoder:
+def registered_encoder(
+    format: str, registry: str, topic: str, side: str, schema: str | None, message: str | None
+) -> Encoder:
     """Build an encoder with a schema: a text, which is registered, an id, or the latest of the subject.
 
-    ``side`` is key or value. An invalid schema ends the command.
+    ``side`` is key or value. ``message`` is the full name of a Protobuf message, or None for the first of the
+    schema. An invalid schema or an unknown message ends the command before the schema is registered.
     """
     kind = _KINDS[format]
     client = _client(registry)
     subject = f"{topic}-{side}"
     with _asking():
         try:
-            schema_id, found = _chosen(client, kind, subject, schema)
-            write = kind.writer(found)
+            found, ask_id = _chosen(client, kind, subject, schema)
+            write = kind.writer(found) if message is None else _message_writer(found, side, message)
         except (FormatError, InvalidValue, SchemaError) as error:
             if schema is None:
                 fail(f"subject {subject!r}: {error}, or the option --{side}-schema")
             given = shown(schema.encode(errors="replace"))
             fail(f"--{side}-schema: found {given} ({error}), expected a file, an id or a schema", EXIT_USAGE)
-    prefix = b"\0" + schema_id.to_bytes(PREFIX_BYTES - 1, "big")
+        prefix = b"\0" + ask_id().to_bytes(PREFIX_BYTES - 1, "big")
 
     def encode(text: bytes) -> bytes:
         with _as_invalid():
@@ -91,20 +94,31 @@ def registered_encoder(format: str, registry: str, topic: str, side: str, schema
     return simple.JsonEncoder(encode)
 
 
+def _message_writer(schema: Any, side: str, message: str) -> Writer:
+    try:
+        return protobuf_json.writer(schema, message)
+    except FormatError as error:
+        fail(f"--{side}-message: {error}", EXIT_USAGE)
+
+
 def _client(registry: str) -> RegistryClient:
     return RegistryClient(registry_config(registry, {}))
 
 
-def _chosen(client: RegistryClient, kind: _Kind, subject: str, schema: str | None) -> tuple[int, Any]:
-    """Return the id and the schema to write with. Raises FormatError, InvalidValue, SchemaError."""
+def _chosen(
+    client: RegistryClient, kind: _Kind, subject: str, schema: str | None
+) -> tuple[Any, Callable[[], int]]:
+    """Return the schema to write with, and a function that registers it if need be and returns its id.
+
+    Raises FormatError, InvalidValue, SchemaError.
+    """
     if schema is None:
         found = _latest(client, subject)
-        return found.id, parsed(client, found, kind.name)
+        return parsed(client, found, kind.name), lambda: found.id
     if schema.strip().isdigit():
-        return int(schema), _by_id(client, int(schema), kind)
+        return _by_id(client, int(schema), kind), lambda: int(schema)
     type_ = REGISTRY_FORMATS[kind.name]
-    made = parse(type_, schema)
-    return client.register(subject, type_, schema), made
+    return parse(type_, schema), lambda: client.register(subject, type_, schema)
 
 
 def _latest(client: RegistryClient, subject: str) -> Registered:

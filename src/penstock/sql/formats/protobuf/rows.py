@@ -14,14 +14,14 @@ from typing import Any, Final
 
 from google.protobuf import message_factory
 from google.protobuf.descriptor import Descriptor, FieldDescriptor, OneofDescriptor
-from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
+from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError
 
-from penstock.registry.formats.protobuf.model import Message
+from penstock.registry.formats import SchemaError
+from penstock.registry.formats.protobuf.indexes import indexes_bytes, indexes_of, message_at, read_indexes
 from penstock.registry.formats.protobuf.schema import ProtobufSchema
 from penstock.sql.formats import numbers
-from penstock.sql.formats.avro import binary
 from penstock.sql.formats.errors import FormatError, mismatch
 from penstock.sql.formats.kafka import Pair
 from penstock.sql.formats.protobuf.schema import DATE, DECIMAL, TIME, TIMESTAMP, alone_text, schema_text
@@ -40,7 +40,6 @@ WRAPPERS: Final = frozenset(
 )
 """Messages that wrap a nullable value."""
 _EPOCH_DAY: Final = datetime.date(1970, 1, 1).toordinal()
-_INDEXES_MAX: Final = 64
 _NARROW: Final = (F.TYPE_INT32, F.TYPE_SINT32, F.TYPE_SFIXED32)
 _WHOLE: Final = (
     *_NARROW,
@@ -64,18 +63,14 @@ _LOGICAL: Final[dict[SqlType, str]] = {types.DATE: DATE, types.TIME: TIME, types
 
 
 def descriptor_of(schema: ProtobufSchema, indexes: Sequence[int]) -> Descriptor:
-    """Find a message of the schema's own file by its indexes, one per nesting level."""
-    files = FileDescriptorSet.FromString(schema.file_set()).file
+    """Find a message of the schema's own file by its indexes, one per nesting level. Raises FormatError."""
+    files = schema.file_set()
+    name = message_at(files, indexes)
+    if name is None:
+        raise FormatError(f"found the message {list(indexes)}, expected one of the schema's")
     pool = DescriptorPool()
-    for file in files:
+    for file in FileDescriptorSet.FromString(files).file:
         pool.Add(file)
-    own: FileDescriptorProto = files[-1]
-    name, messages = own.package, own.message_type
-    for index in indexes:
-        if not 0 <= index < len(messages):
-            raise FormatError(f"found the message {list(indexes)}, expected one of the schema's")
-        name = f"{name}.{messages[index].name}".lstrip(".")
-        messages = messages[index].nested_type
     return pool.FindMessageTypeByName(name)
 
 
@@ -84,7 +79,7 @@ def reader(schema: ProtobufSchema, chosen: SideFormat) -> Reader:
     known: dict[tuple[int, ...], Callable[[bytes], tuple[Any, ...]]] = {}
 
     def read(data: bytes, at: int) -> tuple[Any, ...]:
-        indexes, at = read_indexes(data, at)
+        indexes, at = indexes_in(data, at)
         read_message = known.get(indexes)
         if read_message is None:
             read_message = known[indexes] = _row_reader(descriptor_of(schema, indexes), chosen)
@@ -93,39 +88,32 @@ def reader(schema: ProtobufSchema, chosen: SideFormat) -> Reader:
     return read
 
 
-def read_indexes(data: bytes, at: int) -> tuple[tuple[int, ...], int]:
-    count, at = binary.read_long(data, at)
-    if count == 0:
-        return (0,), at
-    if not 0 < count <= _INDEXES_MAX:
-        raise FormatError(f"found {count} indexes of a message, expected 0 to {_INDEXES_MAX}")
-    found = []
-    for _ in range(count):
-        index, at = binary.read_long(data, at)
-        found.append(index)
-    return tuple(found), at
+def indexes_in(data: bytes, at: int) -> tuple[tuple[int, ...], int]:
+    """Return the indexes of a message that begin at ``at``, and where they end. Raises FormatError."""
+    try:
+        return read_indexes(data, at)
+    except ValueError as error:
+        raise FormatError(str(error)) from None
 
 
-def _message_index(schema: ProtobufSchema, full_name: str | None) -> int:
-    if full_name is None:
-        return 0
-    messages = [each.name for each in schema.file.types if isinstance(each, Message)]
-    names = [f"{schema.file.package or ''}.{each}".lstrip(".") for each in messages]
-    if full_name not in names:
-        raise FormatError(f"found no message {full_name}, expected one of {', '.join(names)}")
-    return names.index(full_name)
+def named_indexes(schema: ProtobufSchema, full_name: str | None) -> tuple[int, ...]:
+    """Return the indexes of a message, or of the schema's first if None. Raises FormatError."""
+    try:
+        return indexes_of(schema.file_set(), full_name)[0]
+    except SchemaError as error:
+        raise FormatError(str(error)) from None
 
 
 def message_of(schema: ProtobufSchema, full_name: str | None) -> Descriptor:
     """The message of the columns: the schema's first, or the one that *_SCHEMA_FULL_NAME names."""
-    return descriptor_of(schema, [_message_index(schema, full_name)])
+    return descriptor_of(schema, named_indexes(schema, full_name))
 
 
 def writer(schema: ProtobufSchema, chosen: SideFormat) -> Writer:
-    """Build a writer of messages, each prefixed by the index of its message type in the schema."""
-    index = _message_index(schema, chosen.full_name)
-    prefix = b"\0" if index == 0 else binary.long_bytes(1) + binary.long_bytes(index)
-    write = _row_writer(descriptor_of(schema, [index]), chosen)
+    """Build a writer of messages, each prefixed by the indexes of its message type in the schema."""
+    indexes = named_indexes(schema, chosen.full_name)
+    prefix = indexes_bytes(indexes)
+    write = _row_writer(descriptor_of(schema, indexes), chosen)
     return lambda row: prefix + write(row)
 
 
