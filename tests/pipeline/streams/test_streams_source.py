@@ -18,6 +18,7 @@ from penstock.client.connections.metadata import TopicPartition
 from penstock.client.groups.consumer_group import NO_OFFSET, CommittedOffset, ConsumerGroup
 from penstock.client.reading.offsets import EARLIEST, list_offsets
 from penstock.spark.sink.options import parse_sink
+from penstock.spark.source.checkpointed import Checkpointed
 from penstock.spark.source.options import parse_streaming
 from penstock.spark.streams.blocks.layout import LAYOUT
 from penstock.spark.streams.blocks.packing import Block, Kind
@@ -27,6 +28,7 @@ from penstock.spark.streams.query import source
 from penstock.spark.streams.query.source import StreamsReader
 from penstock.spark.streams.running.preparation import prepare_group, prepare_topics
 from penstock.spark.streams.state.times import note_of_times
+from penstock.spark.streams.tasks.worker import worker_for
 from penstock.streams import App, Processor, string
 from penstock.testing import Cluster
 
@@ -178,6 +180,36 @@ def test_global_tables_are_there_before_the_first_record(node: Node, client: Cli
     node.write([("visits", b"v", b"5", 4)])
     after = next_end(reader, end)
     assert [row[5] for _, b in read_batch(reader, end, after) for row in b.inputs()] == [b"5=new"]
+    reader.stop()
+
+
+def test_a_global_table_is_read_again_when_its_topic_was_deleted_and_created_again(
+    node: Node, client: Client, servers: str
+) -> None:
+    node.create(1, "towns", "trips")
+    node.write([("towns", b"%d" % n, b"old %d" % n, 1) for n in (1, 2, 3)])
+    node.write([("trips", b"t", b"1", 2)])
+    app = App("towns-again", key=string, value=string)
+    towns = app.global_table("towns", store="towns")
+    app.stream("trips").left_join(towns, lambda v, t: f"{v}={t}", on=lambda k, v: v, value=string).to("came")
+    reader = reader_of(app, client, servers)
+    pinned = next_end(reader, reader.initialOffset())
+    end = next_end(reader, pinned)
+    assert [row[5] for _, b in read_batch(reader, pinned, end) for row in b.inputs()] == [b"1=old 1"]
+    delete_topics(client, ["towns"])
+    node.create(1, "towns")
+    node.write([("towns", b"1", b"new 1", 3)])
+    node.write([("trips", b"t", b"1", 4), ("trips", b"t", b"2", 4)])
+    after = next_end(reader, end)
+    found = [row[5] for _, b in read_batch(reader, end, after) for row in b.inputs()]
+    assert found == [b"1=new 1", b"2=None"]
+    # Blocks that were made before the topic was deleted do not bring back the former table.
+    worker = worker_for(reader._plan_text)
+    for ends in (end, after):
+        stores = worker.global_stores(Checkpointed.from_json(ends["@tables"]))
+        assert stores is not None
+        assert stores["towns"].get("1") == "new 1"
+        assert stores["towns"].get("2") is None
     reader.stop()
 
 

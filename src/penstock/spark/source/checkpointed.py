@@ -13,12 +13,13 @@ same offsets in its transaction.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
-from penstock.client.connections.metadata import TopicPartition
-from penstock.protocol.uuids import uuid_from_text
+from penstock.client.connections.metadata import ClusterMetadata, TopicPartition
+from penstock.protocol.messages import ZERO_UUID
+from penstock.protocol.uuids import uuid_from_text, uuid_to_text
 from penstock.spark.source.offsets import Offsets, from_json, to_json
 
 TOPICS: Final = "@topics"
@@ -88,3 +89,10 @@ class Checkpointed:
 
     def moved_to(self, offsets: Mapping[TopicPartition, int]) -> Checkpointed:
         return replace(self, offsets=dict(offsets))
+
+
+def ids_of(topics: Collection[str], metadata: ClusterMetadata) -> dict[str, str]:
+    """Return the ids of these topics as text, as far as the brokers have reported them."""
+    known = metadata.topics
+    ids = {topic: known[topic].topic_id for topic in topics if topic in known}
+    return {topic: uuid_to_text(uuid) for topic, uuid in ids.items() if uuid != ZERO_UUID}

@@ -16,9 +16,8 @@ from penstock.client.connections.connection import Connection
 from penstock.client.connections.metadata import TopicPartition
 from penstock.client.errors import ClientError, UnknownPartition
 from penstock.client.reading.offsets import LATEST, IsolationLevel, list_offsets
-from penstock.protocol.messages import ZERO_UUID, FetchRequest, FetchResponse
-from penstock.protocol.uuids import uuid_to_text
-from penstock.spark.source.checkpointed import Checkpointed, GroupRef
+from penstock.protocol.messages import FetchRequest, FetchResponse
+from penstock.spark.source.checkpointed import Checkpointed, GroupRef, ids_of
 from penstock.spark.source.offsets import Offsets
 from penstock.spark.source.subscription import Subscription
 
@@ -104,9 +103,7 @@ class Tail:
 
     def checkpointed(self, offsets: Offsets, group: GroupRef | None) -> Checkpointed:
         metadata = self._cluster.metadata
-        known = metadata.topics
-        ids = {tp.topic: known[tp.topic].topic_id for tp in offsets if tp.topic in known}
-        named = {topic: uuid_to_text(uuid) for topic, uuid in ids.items() if uuid != ZERO_UUID}
+        named = ids_of({tp.topic for tp in offsets}, metadata)
         return Checkpointed(offsets, named, group, metadata.cluster_id)
 
     def _is_due(self) -> bool:

@@ -5,7 +5,7 @@ other readers of offsets skip them:
 
     @clock     the wall-clock time of the batch that ends here; it stays the same if the batch runs again
     @restore   the offsets up to which changelogs were read in the first batch, which does nothing else
-    @tables    the offsets up to which the workers read global tables for this batch
+    @tables    the offsets up to which the workers read global tables for this batch, with the topics' ids
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from penstock.client.connections.metadata import TopicPartition
 from penstock.client.groups.consumer_group import ConsumerGroup
 from penstock.client.reading.fetcher import PartitionRange
 from penstock.client.reading.offsets import EARLIEST, LATEST, IsolationLevel, list_offsets
-from penstock.spark.source.checkpointed import JsonOffsets
+from penstock.spark.source.checkpointed import Checkpointed, JsonOffsets, ids_of
 from penstock.spark.source.offsets import Offsets, from_json, to_json
 from penstock.spark.source.planning import share_whole
 from penstock.spark.source.read import read_ranges
@@ -169,7 +169,7 @@ class SourceDriver:
         whole: JsonOffsets = dict(end)
         whole[RESTORE] = start.get(RESTORE, to_json(restored))
         if self.plan.topology.globals:
-            whole[TABLES] = to_json(self._ends(self.plan.topology.globals))
+            whole[TABLES] = self._table_ends().to_json()
         whole[CLOCK] = {"ms": now_ms}
         return whole
 
@@ -242,6 +242,11 @@ class SourceDriver:
         ]
         listed = list_offsets(self._cluster, dict.fromkeys(partitions, LATEST), isolation)
         return {tp: at.offset for tp, at in listed.items()}
+
+    def _table_ends(self) -> Checkpointed:
+        tables = self.plan.topology.globals
+        self._cluster.forget(tables)  # a topic may have been deleted and created again since the last batch
+        return Checkpointed(self._ends(tables), ids_of(tables, self._cluster.metadata))
 
     # Planning a batch
 
@@ -342,9 +347,4 @@ def rows_of(worker: Worker, work: Work) -> Iterator[Row]:
 
 def stores_of(worker: Worker, work: Work) -> Mapping[str, Any] | None:
     """Return the stores of global tables, as the records of ``work`` may see them. Raises ClientError."""
-    return worker.global_stores(from_json(_tables(work.note)))
-
-
-def _tables(note: str) -> Mapping[str, Mapping[str, Any]]:
-    found: Mapping[str, Mapping[str, Any]] = json.loads(note) if note else {}
-    return found
+    return worker.global_stores(Checkpointed.from_json(json.loads(work.note) if work.note else {}))

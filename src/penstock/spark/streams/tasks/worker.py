@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from penstock.spark.source.offsets import Offsets, to_json
+from penstock.spark.source.checkpointed import Checkpointed
 from penstock.spark.streams.planning.plan import StreamsPlan, plan_from_text
 from penstock.spark.streams.tasks.global_tables import GlobalTables, ends_named_by
 from penstock.spark.streams.tasks.map_side import MapSide
@@ -29,7 +29,7 @@ class Worker:
         self.tasks = TaskRunner(plan)
         self._tables = GlobalTables(plan) if plan.topology.globals else None
 
-    def global_stores(self, ends: Offsets) -> Mapping[str, Any] | None:
+    def global_stores(self, ends: Checkpointed) -> Mapping[str, Any] | None:
         """Return the stores of global tables, read up to these offsets. Raises ClientError."""
         if self._tables is None:
             return None
@@ -44,11 +44,15 @@ class Worker:
         if self._tables is None:
             return None, ""
         ends = self._tables.ends()
-        return self.global_stores(ends), json.dumps(to_json(ends), separators=(",", ":"))
+        return self.global_stores(ends), json.dumps(ends.to_json(), separators=(",", ":"))
 
     def global_stores_of(self, packed: Iterable[bytes]) -> Mapping[str, Any] | None:
         """Return the stores read up to the offsets that a batch's blocks name."""
-        return None if self._tables is None else self.global_stores(ends_named_by(packed))
+        if self._tables is None:
+            return None
+        for ends in ends_named_by(packed):
+            self._tables.advance(ends)
+        return self._tables.stores
 
 
 _workers: dict[str, Worker] = {}
