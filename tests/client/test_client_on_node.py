@@ -195,10 +195,12 @@ def test_batches_that_the_topic_refuses_as_too_large_are_split(cluster, make_top
 
 def test_a_single_record_that_is_too_large_is_named(cluster, make_topic):
     topic = make_topic(max_message_bytes="2000")
-    with pytest.raises(RecordTooLarge, match=r"raise the topic's max\.message\.bytes"):
-        produce(cluster, topic, batch([b"x" * 3000]))
-    with pytest.raises(RecordTooLarge, match=r"more than max\.request\.size \(1000\)"):
+    with pytest.raises(RecordTooLarge, match=r"raise the topic's max\.message\.bytes") as refused:
+        produce(cluster, topic, batch([b"x"]), batch([b"x" * 3000]))
+    assert refused.value.batch == 1
+    with pytest.raises(RecordTooLarge, match=r"more than max\.request\.size \(1000\)") as refused:
         produce(cluster, topic, batch([b"x" * 1500]), max_request_bytes=1000)
+    assert refused.value.batch == 0
 
 
 def test_a_batch_beyond_the_request_size_is_split_before_it_is_sent(cluster, make_topic):
@@ -210,9 +212,17 @@ def test_a_batch_beyond_the_request_size_is_split_before_it_is_sent(cluster, mak
 
 
 def test_a_record_that_the_broker_refuses_fails_the_delivery(cluster, make_topic):
-    topic = make_topic(cleanup_policy="compact")
-    with pytest.raises(DeliveryFailed, match=rf"produce to {topic}-0 at broker \d+: INVALID_RECORD"):
-        produce(cluster, topic, batch([b"a compacted topic wants a key"]))
+    topic, other = make_topic(cleanup_policy="compact"), make_topic()
+    producer = Producer(cluster, ProducerConfig())
+    producer.send(other, 0, batch(numbered(0, 2)))
+    producer.flush()
+    producer.send(topic, 0, batch([b"a compacted topic wants a key"]))
+    with pytest.raises(
+        DeliveryFailed, match=rf"produce to {topic}-0 at broker \d+: INVALID_RECORD"
+    ) as failed:
+        producer.flush()
+    producer.close()
+    assert failed.value.batch == 1
 
 
 def test_a_node_killed_while_producing_gets_every_record_once_and_in_order():

@@ -11,9 +11,17 @@ import pyarrow as pa
 import pytest
 
 from penstock.client.connections.metadata import TopicPartition
-from penstock.client.errors import ClientError, ServerUnreachable, UnknownPartition
+from penstock.client.errors import (
+    ClientError,
+    DeliveryFailed,
+    RecordTooLarge,
+    ServerError,
+    ServerUnreachable,
+    UnknownPartition,
+)
 from penstock.client.reading.fetcher import PartitionRange
-from penstock.spark.hosting.counting import OutputsSeen, StagedByMembers, WrittenFile
+from penstock.protocol.errors import ErrorCode
+from penstock.spark.hosting.counting import OutputsSeen, StagedByMembers, WrittenFile, blaming_owner
 from penstock.spark.hosting.failures import MemberFailed, blaming, read_failure
 from penstock.spark.hosting.groups import PASSING, member_group, number_of, partition_of
 from penstock.spark.hosting.positions import last_completed, position_in
@@ -120,7 +128,7 @@ def test_only_members_that_a_batch_moves_commit_their_groups_offsets() -> None:
     line = json.dumps({"@members": members})
     for text in (f"v1\n{{}}\n{line}", f"v2\n{{}}\n0:{line}"):
         [found] = parse_offset_entry(text.encode()).groups
-        assert (found.group_id, found.cluster_id) == ("of-counts", "c")
+        assert (found.group_id, found.cluster_id, found.member) == ("of-counts", "c", (3, 1))
         assert [(tp.topic, tp.partition, offset) for tp, offset in found.offsets.items()] == [
             ("orders", 0, 9)
         ]
@@ -255,6 +263,50 @@ def test_a_member_gets_the_blame_for_a_row_that_its_topic_refuses(error: Excepti
         write(error)
     with pytest.raises(ServerUnreachable):
         write(ServerUnreachable("brokers are down"))
+
+
+def refused(kind: type[RecordTooLarge | DeliveryFailed], code: ErrorCode, batch: int | None) -> Exception:
+    error = kind("not written")
+    error.batch = batch
+    error.__cause__ = ServerError(code, "the broker's answer")
+    return error
+
+
+def staged(*blocks: tuple[str, bytes]) -> TaskStaged:
+    """The report of a task in which each block becomes two record batches."""
+    plans, packed = zip(*blocks, strict=True)
+    batch = pa.record_batch({"plan": pa.array(plans), "block": pa.array(packed, pa.binary())})
+    seen = OutputsSeen()
+    for _ in seen.blocks(iter([batch])):
+        seen.note_batch()
+        seen.note_batch()
+    report = seen.added_to(TaskStaged(None, 0, (), b"", None))
+    assert isinstance(report, TaskStaged)
+    return report
+
+
+def test_a_member_gets_the_blame_for_a_record_that_a_broker_refuses() -> None:
+    """The batches of all tasks count on, and members may write to the same topic."""
+    messages = [
+        staged(outputs(3, "a", 2), outputs(4, "a", 5)),
+        TaskStaged(None, 0, (), b"", None),
+        staged(outputs(5, "a", 1), outputs(3, "b", 1)),
+    ]
+    for batch, owner in enumerate([3, 3, 4, 4, 5, 5, 3, 3]):
+        said = f"member {owner}: DeliveryFailed: not written"
+        with pytest.raises(MemberFailed, match=said), blaming_owner(messages):
+            raise refused(DeliveryFailed, ErrorCode.INVALID_RECORD, batch)
+    with pytest.raises(MemberFailed, match="member 5: RecordTooLarge: "), blaming_owner(messages):
+        raise refused(RecordTooLarge, ErrorCode.MESSAGE_TOO_LARGE, 4)
+
+
+@pytest.mark.parametrize(
+    ("code", "batch"),
+    [(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, 0), (ErrorCode.NOT_ENOUGH_REPLICAS, None)],
+)
+def test_no_member_gets_the_blame_for_what_concerns_them_all(code: ErrorCode, batch: int | None) -> None:
+    with pytest.raises(DeliveryFailed), blaming_owner([staged(outputs(3, "a", 1))]):
+        raise refused(DeliveryFailed, code, batch)
 
 
 def test_what_members_write_is_counted_once_and_forgotten_with_them(tmp_path: Path) -> None:

@@ -76,6 +76,12 @@ def refusing(source: str, sink: str) -> App:
     return app
 
 
+def keyless(source: str, sink: str) -> App:
+    app = App(f"of-{sink}", key=string, value=string)
+    app.stream(source).select_key(lambda key, value: None).to(sink)
+    return app
+
+
 def checked(value: str) -> str:
     if value == "bad":
         raise ValueError("found a bad value")
@@ -168,6 +174,8 @@ def test_one_that_fails_stands_still_and_leaves_nothing_out_when_it_tries_again(
     assert "ValueError: found a bad value" in error
     wait_until(lambda: len(counts(node, "b-goes")) == 5)
     assert values(node, "b-fails") == ["x", "y"]
+    wait_until(lambda: node.lag("of-b-goes", "b") == 0)
+    assert node.lag("of-b-fails", "b") == 3, "the group is not ahead of what was written"
     node.write(records("b", "last"))
     wait_until(lambda: len(counts(node, "b-goes")) == 6)
     host.add("fails", filtering("b", "b-fails").topology())
@@ -193,6 +201,32 @@ def test_one_whose_topic_refuses_a_record_leaves_the_others_alone(
     assert failed.standing is Standing.FAILED
     assert failed.error.startswith("RecordTooLarge: a record for topic 'f-small'")
     assert (host.states()["goes"].standing, host.trouble) == (Standing.RUNNING, None)
+
+
+def test_one_whose_record_a_broker_refuses_leaves_the_others_alone(
+    node: Node, hosted: Callable[..., Host]
+) -> None:
+    """Only the broker finds that a record without a key cannot be in a compacted topic."""
+    node.create(1, "n", "n-goes")
+    keyed = NewTopic("n-keyed", 1, 1, config={"cleanup.policy": "compact"})
+    admin = node.admin
+    admin.create_topics([keyed])["n-keyed"].result(30)
+    host = hosted(retry_s=lambda failures: 3600.0)
+    host.add("keyless", keyless("n", "n-keyed").topology())
+    host.add("goes", filtering("n", "n-goes").topology())
+    node.write(records("n", "x"))
+    wait_until(lambda: values(node, "n-goes") == ["x"])
+    failed = host.states()["keyless"]
+    assert failed.standing is Standing.FAILED
+    assert failed.error.startswith("DeliveryFailed: records were not acknowledged: produce to n-keyed-0")
+    assert "INVALID_RECORD" in failed.error
+    assert (host.states()["goes"].standing, host.trouble) == (Standing.RUNNING, None)
+    wait_until(lambda: node.lag("of-n-goes", "n") == 0)
+    assert node.lag("of-n-keyed", "n") == 1
+    node.write(records("n", "y"))
+    wait_until(lambda: values(node, "n-goes") == ["x", "y"])
+    host.add("keyless", filtering("n", "n-keyed").topology())
+    wait_until(lambda: values(node, "n-keyed") == ["x", "y"])
 
 
 def test_pause_resume_and_remove(node: Node, hosted: Callable[..., Host]) -> None:

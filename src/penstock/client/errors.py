@@ -80,9 +80,15 @@ class OffsetOutOfRange(ServerError):
 class RecordTooLarge(ClientError):
     """A single record is larger than ``max.request.size`` or the topic's ``max.message.bytes``."""
 
+    batch: int | None = None
+    """The record's batch: how many others a `Producer` was given before it."""
+
 
 class DeliveryFailed(ClientError):
     """Records were not acknowledged: a retry cannot help, or the delivery timeout has passed."""
+
+    batch: int | None = None
+    """The batch that a broker refused for good: how many others a `Producer` was given before it."""
 
 
 class GroupInUse(ClientError):

@@ -21,12 +21,16 @@ NO_SEQUENCE: Final = -1
 
 @dataclass(slots=True, eq=False)
 class PendingBatch:
-    """One record batch to deliver: its bytes in ``data``; after ``deadline`` (monotonic s) delivery fails."""
+    """One record batch to deliver: its bytes in ``data``; after ``deadline`` (monotonic s) delivery fails.
+
+    ``number`` counts the batches that the producer was given before it. Parts of a batch share its number.
+    """
 
     data: bytearray
     count: int
     deadline: float
     base_sequence: int = NO_SEQUENCE
+    number: int = 0
 
 
 @dataclass(frozen=True, slots=True)

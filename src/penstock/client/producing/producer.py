@@ -102,6 +102,7 @@ class Producer:
         self._transaction = transaction
         self._identity = self._new_identity() if config.idempotent else None
         self._failures = 0
+        self._given = 0
 
     def close(self) -> None:
         """Close the connections; batches that are not flushed may or may not have been written."""
@@ -120,7 +121,8 @@ class Producer:
             self._cluster.require_topics([topic], create=self._create_topics)
             queue = self._queues[tp] = PartitionQueue(self._identity, self._config.max_in_flight)
         deadline = time.monotonic() + self._config.delivery_timeout_ms / 1000
-        pending = PendingBatch(batch, parse_header(batch, 0).count, deadline)
+        pending = PendingBatch(batch, parse_header(batch, 0).count, deadline, number=self._given)
+        self._given += 1
         fits = len(batch) <= self._config.max_request_bytes
         for part in (pending,) if fits else self._split(pending, tp, self._config.max_request_bytes):
             queue.add(part)
@@ -266,13 +268,17 @@ class Producer:
             queue.fail(batch)
             return None
         error = error_from(code, f"produce to {tp} at broker {node_id}", answer.error_message)
+        if error.retriable:
+            queue.fail(batch)
+            return error
+        refused: RecordTooLarge | DeliveryFailed = DeliveryFailed(f"records were not acknowledged: {error}")
         if code in _TOO_LARGE:
-            raise RecordTooLarge(
+            refused = RecordTooLarge(
                 f"a record of {len(batch.data)} bytes (as a batch) is larger than topic '{tp.topic}' takes: "
                 "raise the topic's max.message.bytes"
-            ) from error
-        queue.fail(batch)
-        return error
+            )
+        refused.batch = batch.number
+        raise refused from error
 
     def _acknowledge(self, tp: TopicPartition, batch: PendingBatch) -> None:
         self._queues[tp].acknowledge(batch)
@@ -292,7 +298,7 @@ class Producer:
                 connection.close()
         self._failures += 1
         wait_s = self._cluster.policy.backoff_s(self._failures)
-        if isinstance(error, RecordTooLarge):
+        if isinstance(error, RecordTooLarge | DeliveryFailed):
             raise error
         if not error.retriable or self._earliest_deadline() < time.monotonic() + wait_s:
             raise DeliveryFailed(f"records were not acknowledged: {error}") from error
@@ -308,16 +314,18 @@ class Producer:
         header = parse_header(batch.data, 0)
         records = list(decode_batch(batch.data))
         if len(records) == 1:
-            raise RecordTooLarge(
+            refused = RecordTooLarge(
                 f"a record for {tp} takes {len(batch.data)} bytes (as a batch), more than max.request.size "
                 f"({self._config.max_request_bytes}): raise it, and the topic's max.message.bytes with it"
             )
+            refused.batch = batch.number
+            raise refused
         middle = len(records) // 2
         for half in (records[:middle], records[middle:]):
             data = bytearray(
                 encode_batch(half, compression=header.compression, transactional=header.is_transactional)
             )
-            part = PendingBatch(data, len(half), batch.deadline)
+            part = PendingBatch(data, len(half), batch.deadline, number=batch.number)
             if len(data) > target_bytes and len(half) > 1:
                 yield from self._split(part, tp, target_bytes)
             else:

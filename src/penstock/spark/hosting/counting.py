@@ -1,7 +1,8 @@
-"""How many records each member has written to each topic, kept in a file in the checkpoint.
+"""The records that members have written: who gets the blame for a batch, and how many there are by topic.
 
-The tasks count. Spark passes their reports to the sink's commit, in a separate process on the driver, and the
-host reads the file.
+The tasks note the member of each record batch and count records. Spark passes their reports to the sink's
+commit, in a separate process on the driver. It adds the counts to a file in the checkpoint, which the host
+reads.
 """
 
 from __future__ import annotations
@@ -9,15 +10,17 @@ from __future__ import annotations
 import json
 import logging
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import WriterCommitMessage
 
-from penstock.client.errors import RecordTooLarge, UnknownPartition
+from penstock.client.errors import DeliveryFailed, RecordTooLarge, ServerError, UnknownPartition
+from penstock.protocol.errors import ErrorCode
 from penstock.spark.hosting.failures import MemberFailed
 from penstock.spark.hosting.plan import number_in
 from penstock.spark.hosting.roster import RosterFile
@@ -32,15 +35,26 @@ _FILE: Final = ("penstock", "written.json")
 _FORGOTTEN_EVERY: Final = 100
 """The number of batches after which the counts of removed members are deleted."""
 
+_OF_RECORDS: Final = (
+    ErrorCode.INVALID_RECORD,
+    ErrorCode.INVALID_TIMESTAMP,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+)
+"""The errors with which a broker refuses what one member has written, and no retry can cure."""
+
 Written = Mapping[int, Mapping[str, int]]
 """Records by the member's number and the topic."""
 
 
 @dataclass(frozen=True, slots=True)
 class StagedByMembers(TaskStaged):
-    """A task's report together with the records that its members have written."""
+    """A task's report together with the records that its members have written.
+
+    ``owners`` has the member that has written each batch of the index, by number.
+    """
 
     written: Written
+    owners: tuple[int, ...]
 
 
 class OutputsSeen:
@@ -48,6 +62,7 @@ class OutputsSeen:
 
     def __init__(self) -> None:
         self.written: dict[int, Counter[str]] = {}
+        self._owners: list[int] = []
         self._writing: int | None = None
         """The member whose block was passed on last."""
 
@@ -61,6 +76,11 @@ class OutputsSeen:
                     counts = self.written.setdefault(self._writing, Counter())
                     counts[block.targets[0]] += block.rows
                 yield block
+
+    def note_batch(self) -> None:
+        """Note that the block that was passed on last has become one more record batch."""
+        assert self._writing is not None, "only outputs become record batches"
+        self._owners.append(self._writing)
 
     @contextmanager
     def blaming_writer(self) -> Iterator[None]:
@@ -80,7 +100,26 @@ class OutputsSeen:
             return report
         assert isinstance(report, TaskStaged)
         written = {number: dict(counts) for number, counts in self.written.items()}
-        return report.as_a(StagedByMembers, written=written)
+        return report.as_a(StagedByMembers, written=written, owners=tuple(self._owners))
+
+
+@contextmanager
+def blaming_owner(messages: Sequence[WriterCommitMessage | None]) -> Iterator[None]:
+    """Attribute a record that a broker refuses to the member that has written it. Raises MemberFailed."""
+    try:
+        yield
+    except (RecordTooLarge, DeliveryFailed) as error:
+        if error.batch is None or not _is_about_records(error):
+            raise
+        staged = [message for message in messages if isinstance(message, StagedByMembers)]
+        owners = list(chain.from_iterable(message.owners for message in staged))
+        raise MemberFailed(owners[error.batch], error) from error
+
+
+def _is_about_records(error: RecordTooLarge | DeliveryFailed) -> bool:
+    """Whether the broker refuses these records or this topic, rather than the host's producer."""
+    cause = error.__cause__
+    return isinstance(error, RecordTooLarge) or (isinstance(cause, ServerError) and cause.code in _OF_RECORDS)
 
 
 class WrittenFile:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -14,11 +14,12 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from penstock.spark.hosting.counting import OutputsSeen, WrittenFile
+from penstock.spark.hosting.counting import OutputsSeen, WrittenFile, blaming_owner
 from penstock.spark.hosting.operator import HOSTED
 from penstock.spark.hosting.plan import HostPlan, host_from_text
+from penstock.spark.hosting.roster import RosterFile
 from penstock.spark.hosting.source import HostReader
-from penstock.spark.sink.checkpoint import SinkState
+from penstock.spark.sink.checkpoint import GroupOffsets, OffsetEntry, SinkState
 from penstock.spark.sink.exactly_once import ExactlyOnceStreamWriter
 from penstock.spark.sink.staged import TaskStaged
 from penstock.spark.streams.query.sink import COLUMNS, Unpacking
@@ -55,17 +56,28 @@ class HostWriter(ExactlyOnceStreamWriter):
         super().__init__(host.sink, COLUMNS, host.driver)
         self._marker_topic = host.driver.topic
         self._written = WrittenFile(host.location)
+        self._roster = RosterFile(host.location)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         seen = OutputsSeen()
         outputs = Unpacking(seen.blocks(iterator))
         with seen.blaming_writer():
-            report = super().write(outputs.rows())
+            report = self.stage(outputs.rows(), seen.note_batch)
         return seen.added_to(outputs.with_times(report))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        super().commit(messages, batchId)
+        with blaming_owner(messages):
+            super().commit(messages, batchId)
         self._written.add(messages, batchId)
+
+    def _groups_of(self, entry: OffsetEntry) -> Iterable[GroupOffsets]:
+        """Leave out members that failed after the batch was planned: it runs again without them."""
+        starts = {member.number: member.starts for member in self._roster.read().members}
+        return (
+            group
+            for group in entry.groups
+            if group.member is not None and starts.get(group.member.number) == group.member.starts
+        )
 
     def _first_state(self, reports: Sequence[TaskStaged], batch_id: int, cluster_id: str | None) -> SinkState:
         """Return a state that keeps the marker under the host's own topic: members' topics may be deleted."""

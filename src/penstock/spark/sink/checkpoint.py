@@ -23,7 +23,8 @@ GROUP_KEY: Final = "@group"
 MEMBERS_KEY: Final = "@members"
 """The key that replaces topics in the offsets of a host (`penstock.spark.hosting`).
 
-Its value is ``{number: {"at": offsets, "group": …}}``, with a group only for members that the batch moves.
+Its value is ``{number: {"starts": …, "at": offsets, "group": …}}``, with a group only for members that the
+batch moves.
 """
 
 _OPTION: Final = "checkpointLocation"
@@ -34,12 +35,23 @@ class CheckpointError(PenstockError):
     """The checkpoint is missing, is damaged, or does not match what the cluster holds."""
 
 
+class Planned(NamedTuple):
+    """The member of a host for which a part of a batch was planned, and its start (`hosting.roster`)."""
+
+    number: int
+    starts: int
+
+
 class GroupOffsets(NamedTuple):
-    """The offsets where one source's part of a batch ends, for the consumer group that the source keeps."""
+    """The offsets where one source's part of a batch ends, for the consumer group that the source keeps.
+
+    ``member`` is None, except in the query of a host.
+    """
 
     group_id: str
     cluster_id: str | None
     offsets: Mapping[TopicPartition, int]
+    member: Planned | None = None
 
 
 class OffsetEntry(NamedTuple):
@@ -143,7 +155,10 @@ def _groups(lines: list[str], *, has_ids: bool) -> Iterator[GroupOffsets]:
         offsets = _offsets(line.partition(":")[2] if has_ids and not line.startswith("{") else line)
         members = offsets.get(MEMBERS_KEY)
         if isinstance(members, dict):
-            yield from (_group(each["group"], each["at"]) for each in members.values() if "group" in each)
+            for number, each in members.items():
+                if "group" in each:
+                    planned = Planned(int(number), int(each["starts"]))
+                    yield _group(each["group"], each["at"])._replace(member=planned)
             continue
         group = offsets.pop(GROUP_KEY, None)
         if isinstance(group, dict):

@@ -32,7 +32,7 @@ from penstock.client.connections.metadata import ClusterMetadata, TopicPartition
 from penstock.client.errors import ClientError
 from penstock.client.settings import ConfigError
 from penstock.protocol.uuids import uuid_to_text
-from penstock.spark.sink.checkpoint import Checkpoint, CheckpointError, OffsetEntry, SinkState
+from penstock.spark.sink.checkpoint import Checkpoint, CheckpointError, GroupOffsets, OffsetEntry, SinkState
 from penstock.spark.sink.columns import SinkColumns, find_columns
 from penstock.spark.sink.encoding import RowEncoder, TopicLimits
 from penstock.spark.sink.locations import Location
@@ -106,6 +106,15 @@ class ExactlyOnceStreamWriter(DataSourceStreamArrowWriter):
             self._ownership(self._cluster(), self._driver).require(require_stable=False)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        return self.stage(iterator)
+
+    def stage(
+        self, rows: Iterator[pa.RecordBatch], on_batch: Callable[[], None] = lambda: None
+    ) -> TaskStaged:
+        """Stage the rows of this task. ``on_batch`` is called after each record batch.
+
+        Raises what `stage_rows` raises.
+        """
         run = _current_run()
         context = TaskContext.get()
         assert context is not None
@@ -114,7 +123,7 @@ class ExactlyOnceStreamWriter(DataSourceStreamArrowWriter):
             f"{context.partitionId()}-{context.taskAttemptId()}",
             self.inline_bytes,
         )
-        return stage_rows(iterator, self._options, self._columns, stage, run)
+        return stage_rows(rows, self._options, self._columns, stage, run, on_batch)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Publish the batch.
@@ -145,7 +154,7 @@ class ExactlyOnceStreamWriter(DataSourceStreamArrowWriter):
         content = Content(
             partitions_of(reports),
             lambda: chain.from_iterable(report.batches(staging) for report in reports),
-            _group_offsets(entry, cluster_id),
+            _group_offsets(self._groups_of(entry), cluster_id),
             _group_notes(reports),
         )
         publication = Publication(
@@ -188,6 +197,10 @@ class ExactlyOnceStreamWriter(DataSourceStreamArrowWriter):
         """The state before the first publication, or None if no task reports a topic for the marker."""
         topic = next((topic for report in reports for topic, _, _ in report.index), None)
         return None if topic is None else SinkState(batch_id, topic, cluster_id)
+
+    def _groups_of(self, entry: OffsetEntry) -> Iterable[GroupOffsets]:
+        """The groups whose offsets belong to what the batch has published."""
+        return entry.groups
 
     def _checkpoint(self) -> Checkpoint:
         return Checkpoint.open(self._checkpoint_uri)
@@ -309,8 +322,9 @@ def stage_rows(
     columns: SinkColumns,
     stage: Stage,
     run: Run | None,
+    on_batch: Callable[[], None] = lambda: None,
 ) -> TaskStaged:
-    """Stage the rows of one task attempt.
+    """Stage the rows of one task attempt. ``on_batch`` is called after each record batch.
 
     Raises RowRefused, RecordTooLarge, StagingRequired, ClientError, OSError.
     """
@@ -321,6 +335,7 @@ def stage_rows(
         for batch in batches:
             for encoded in encoder.encode(batch):
                 stage.add(encoded)
+                on_batch()
             rows += batch.num_rows
         return stage.finish(run, rows, encoder.topic_ids.items())
     except BaseException:
@@ -391,13 +406,15 @@ def _common_run(reports: Sequence[TaskStaged], query_id: str, batch_id: int) -> 
     return run
 
 
-def _group_offsets(entry: OffsetEntry, cluster_id: str | None) -> dict[str, dict[TopicPartition, int]]:
+def _group_offsets(
+    groups: Iterable[GroupOffsets], cluster_id: str | None
+) -> dict[str, dict[TopicPartition, int]]:
     """The offsets that join the transaction: those of groups on the cluster that the sink writes to.
 
     A source itself commits the offsets of a group on another cluster when the batch is done.
     """
     offsets: dict[str, dict[TopicPartition, int]] = {}
-    for group in entry.groups:
+    for group in groups:
         if not group.cluster_id or group.cluster_id == cluster_id:
             offsets.setdefault(group.group_id, {}).update(group.offsets)
     return offsets

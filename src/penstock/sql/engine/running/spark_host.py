@@ -30,6 +30,7 @@ _NICENESS: Final = 5
 
 _OF_USERS: Final = (
     "CoPartitioningError",
+    "DeliveryFailed",
     "MissingTopics",
     "RecordFailed",
     "RecordTooLarge",
