@@ -32,6 +32,7 @@ from penstock.spark.observing.query_metrics import QueryMetrics
 from penstock.sql.engine.showing.figures import Figures
 from penstock.sql.functions import BUILT_IN, FunctionKind
 from penstock.sql.server.metrics import SqlMetrics
+from penstock.views.metrics import ViewMetrics
 from penstock.web.metrics import RequestMetrics
 
 DOCS = Path(__file__).parent
@@ -69,6 +70,7 @@ def generated_documents() -> Iterator[tuple[Path, str]]:
             "http metrics": lambda: metrics_table(RequestMetrics().collect()),
             "sql metrics": sql_metrics,
             "registry metrics": registry_metrics,
+            "view metrics": view_metrics,
         },
         "sql.md": {"language": language_table, "functions": sql_functions},
     }
@@ -238,6 +240,11 @@ def sql_metrics() -> str:
 def registry_metrics() -> str:
     """Every metric of a schema registry."""
     return metrics_table(RegistryMetrics(Registry().counts, lambda: False).collect())
+
+
+def view_metrics() -> str:
+    """Every metric of a server of views."""
+    return metrics_table(ViewMetrics(lambda: (), lambda: 0, lambda: True).collect())
 
 
 def metrics_table(families: Iterable[Metric]) -> str:

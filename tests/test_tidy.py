@@ -34,7 +34,7 @@ FLOORS: dict[str, set[str]] = {
     "web": {"processes"},
     "topology": {"protocol"},
     "arrow": {"protocol", "client", "registry"},
-    "views": {"protocol", "client", "arrow", "topology", "web"},
+    "views": {"protocol", "client", "arrow", "topology", "web", "monitoring"},
     "spark": {"protocol", "client", "registry", "arrow", "topology", "views", "monitoring"},
     "streams": {"protocol", "topology", "views", "spark"},
     "sql": {
@@ -124,7 +124,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "progress": {"source"},
         "observing": {"progress"},
         "streams": {"launching", "workers", "source", "sink", "progress", "observing"},
-        "hosting": {"launching", "workers", "source", "sink", "streams"},
+        "hosting": {"launching", "workers", "source", "sink", "streams", "observing"},
     },
     "spark/streams": {
         "blocks": set(),

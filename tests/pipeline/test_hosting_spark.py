@@ -100,6 +100,13 @@ def counts(node: Node, topic: str) -> list[int]:
     return sorted(int.from_bytes(value or b"") for _, value, _ in node.read(topic))
 
 
+def metric(host: Host, name: str) -> float:
+    """A sample of the host's query, without further labels."""
+    found = [sample for family in host.metrics.collect() for sample in family.samples if sample.name == name]
+    assert [sample.labels for sample in found] == [{"query": "host-of-tests"}]
+    return float(found[0].value)
+
+
 def topics(node: Node) -> set[str]:
     return set(AdminClient({"bootstrap.servers": node.servers}).list_topics(timeout=60).topics)
 
@@ -222,6 +229,9 @@ def test_one_whose_record_a_broker_refuses_leaves_the_others_alone(
     assert "INVALID_RECORD" in failed.error
     assert (host.states()["goes"].standing, host.trouble) == (Standing.RUNNING, None)
     wait_until(lambda: node.lag("of-n-goes", "n") == 0)
+    wait_until(lambda: metric(host, "penstock_query_batch_seconds_count") >= 1)
+    assert metric(host, "penstock_query_active") == 1
+    assert metric(host, "penstock_query_failures_total") == metric(host, "penstock_query_restarts_total") == 1
     assert node.lag("of-n-keyed", "n") == 1
     node.write(records("n", "y"))
     wait_until(lambda: values(node, "n-goes") == ["x", "y"])

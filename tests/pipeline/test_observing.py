@@ -80,6 +80,19 @@ def test_records_of_an_application_are_counted_by_offsets_as_spark_sees_blocks()
     assert read_progress(given).lag.total == 0
 
 
+def test_records_of_a_host_are_those_of_members_that_went_on():
+    def member(offset, starts=1):
+        return {"starts": starts, "at": {"orders": {"0": offset}, "@clock": {"ms": 5}}}
+
+    given = report(rows=100)
+    given["sources"][0]["startOffset"] = {"@members": {"1": member(10), "2": member(10), "3": member(10)}}
+    ends = {"1": member(15), "2": member(12), "3": member(19, starts=2), "4": member(30)}
+    given["sources"][0]["endOffset"] = {"@members": ends, "host_start": {"id": "5d0c"}}
+    assert read_progress(given).records == 7, "member 3 failed in between, and member 4 is new"
+    given["sources"][0]["startOffset"] = None
+    assert read_progress(given).records == 0
+
+
 def test_what_is_no_progress_is_told():
     with pytest.raises(ConfigError, match="expected the progress of a streaming query"):
         read_progress("{}")

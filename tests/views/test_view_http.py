@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
+import urllib.request
 import uuid
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 from view_client import ask, ask_key
 from views_cluster import Runner, counting_app
 
@@ -15,6 +18,7 @@ from penstock.testing import Cluster
 from penstock.views.server import ViewServer
 
 KEYS = [f"k{n:03}" for n in range(100)]
+OF_PARTITIONS = ("entries", "lag", "ready", "records_applied_total")
 
 
 @pytest.fixture(scope="module")
@@ -70,6 +74,55 @@ def test_errors_have_names(endpoint: str) -> None:
     ]:
         found = ask(endpoint, path)
         assert (path, found.status, found.error) == (path, status, code)
+
+
+def samples(endpoint: str) -> Counter[str]:
+    """The samples of a scrape, by name and labels."""
+    with urllib.request.urlopen(f"{endpoint}/metrics", timeout=30) as answer:
+        text = answer.read().decode()
+    found = {
+        " ".join([sample.name, *sample.labels.values()]): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+    return Counter(found)
+
+
+def test_requests_and_partitions_are_counted(endpoint: str) -> None:
+    before = samples(endpoint)
+    for path in (
+        "/stores/counts/keys/k001",
+        "/stores/counts/keys/a%2Fb%20%C3%A9%3F",
+        "/stores/counts/keys/nobody",
+        "/stores/windows/keys/k042/windows?limit=1",
+        "/stores/counts/entries",
+        "/stores/counts",
+        "/health/ready",
+    ):
+        ask(endpoint, path)
+    found = samples(endpoint)
+    requests = found - before  # only what has grown
+    assert {
+        name.partition(" ")[2]: count
+        for name, count in requests.items()
+        if name.startswith("penstock_http_requests_total ")
+    } == {
+        "200 /stores/{store}/keys/{key} GET": 2,
+        "404 /stores/{store}/keys/{key} GET": 1,
+        "200 /stores/{store}/keys/{key}/windows GET": 1,
+        "200 /stores/{store}/entries GET": 1,
+        "400 other GET": 1,
+        "200 /health/ready GET": 1,
+        "200 /metrics GET": 1,
+    }
+    of_counts = {
+        name: [found[f"penstock_view_{name} {n} counts"] for n in range(3)] for name in OF_PARTITIONS
+    }
+    assert sum(of_counts["entries"]) == len(KEYS) + 1
+    assert sum(of_counts["records_applied_total"]) >= len(KEYS) + 1
+    assert (of_counts["lag"], of_counts["ready"]) == ([0] * 3, [1] * 3)
+    assert (found["penstock_view_following"], found["penstock_view_members"]) == (1, 1)
+    assert "penstock_build_info" in " ".join(found)
 
 
 @pytest.mark.parametrize("reverse", ["false", "true"])

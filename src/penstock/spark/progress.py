@@ -23,6 +23,8 @@ from penstock.spark.source.offsets import Offsets, from_json
 _WHOLE_BATCH: Final = "triggerExecution"
 STREAMS_CLOCK: Final = "@clock"
 """A key that only the offsets of an application of `penstock.streams` have."""
+HOST_MEMBERS: Final = "@members"
+"""A key that only the offsets of a host (`penstock.spark.hosting`) have."""
 
 
 class HasJson(Protocol):
@@ -58,10 +60,10 @@ class Progress:
 
     ``records`` is the number of records that the batch read. For an application of `penstock.streams` it is
     computed from offsets, because Spark sees only blocks of records; it then includes transaction markers and
-    records removed by compaction. ``state_rows`` and ``state_bytes`` (in memory and on disk) describe Spark's
-    state store; an application keeps its own stores there, with many records in a row. ``late_rows`` were
-    behind the watermark and were dropped. ``phases_ms`` has Spark's names: ``latestOffset``, ``addBatch``,
-    ``walCommit``, ….
+    records removed by compaction. For a host, it leaves out members that the batch before did not have.
+    ``state_rows`` and ``state_bytes`` (in memory and on disk) describe Spark's state store; an application
+    keeps its own stores there, with many records in a row. ``late_rows`` were behind the watermark and were
+    dropped. ``phases_ms`` has Spark's names: ``latestOffset``, ``addBatch``, ``walCommit``, ….
     """
 
     query_id: str
@@ -161,10 +163,22 @@ def _object(value: object) -> dict[str, Any] | None:
 
 
 def _records(source: Mapping[str, Any]) -> int:
-    start, end = (_object(source.get(name)) for name in ("startOffset", "endOffset"))
-    if end is None or STREAMS_CLOCK not in end:
+    start, end = (_object(source.get(name)) or {} for name in ("startOffset", "endOffset"))
+    if STREAMS_CLOCK in end:
+        return _moved(start, end)
+    if HOST_MEMBERS not in end:
         return int(source.get("numInputRows") or 0)
-    begin = from_json(start or {})
+    before, after = start.get(HOST_MEMBERS, {}), end[HOST_MEMBERS]
+    return sum(
+        _moved(before[number]["at"], member["at"])
+        for number, member in after.items()
+        if number in before and before[number]["starts"] == member["starts"]
+    )
+
+
+def _moved(start: Mapping[str, Any], end: Mapping[str, Any]) -> int:
+    """The number of offsets from start to end, of the partitions that both have."""
+    begin = from_json(start)
     return sum(offset - begin[tp] for tp, offset in from_json(end).items() if tp in begin)
 
 

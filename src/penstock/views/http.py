@@ -1,25 +1,30 @@
-"""The views over HTTP: JSON answers, named errors, and positions in headers.
+"""The views over HTTP: JSON answers, named errors, positions in headers, and metrics.
 
 `penstock.views.asking` defines the paths.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import Final
 from urllib.parse import unquote
 
 import msgspec
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Lifespan
 
+from penstock.monitoring.process import registry_of
 from penstock.topology.errors import StreamsError
 from penstock.views.asking import asked_by
 from penstock.views.errors import InvalidQuery, KeyNotFound, ViewError
+from penstock.views.metrics import ViewMetrics, endpoint_of
 from penstock.views.node import FORWARDED, Node, body_of
+from penstock.web.metrics import CountRequests, RequestMetrics, answer_metrics
 
 log = logging.getLogger(__name__)
 
@@ -30,6 +35,9 @@ _JSON: Final = "application/json"
 
 def application(node: Node, lifespan: Lifespan[Starlette] | None = None) -> Starlette:
     """Create the ASGI application of one node."""
+    requests = RequestMetrics()
+    of_node = ViewMetrics(node.held, lambda: len(node.routes.members), lambda: node.views.trouble is None)
+    registry = registry_of(requests, of_node)
 
     async def stores(request: Request) -> Response:
         return _json(node.stores())
@@ -41,6 +49,9 @@ def application(node: Node, lifespan: Lifespan[Starlette] | None = None) -> Star
         """Answer load balancers: 503 until every store on this node has been read from its log."""
         found = node.health()
         return _json(found, 200 if found["status"] == "ready" else 503)
+
+    async def metrics(request: Request) -> Response:
+        return await asyncio.to_thread(answer_metrics, registry, request.headers.get("accept"))
 
     async def store(request: Request) -> Response:
         try:
@@ -57,9 +68,16 @@ def application(node: Node, lifespan: Lifespan[Starlette] | None = None) -> Star
         Route("/stores/{rest:path}", store),
         Route("/health", health),
         Route("/health/ready", ready),
+        Route("/metrics", metrics),
     ]
+    counting = Middleware(CountRequests, metrics=requests, endpoint_of=endpoint_of)
     # The server logs unexpected errors.
-    return Starlette(routes=routes, lifespan=lifespan, exception_handlers={Exception: _unexpected})
+    return Starlette(
+        routes=routes,
+        lifespan=lifespan,
+        middleware=[counting],
+        exception_handlers={Exception: _unexpected},
+    )
 
 
 async def _answer(node: Node, request: Request) -> Response:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -32,6 +32,7 @@ from penstock.views.forwarding import Forwarder, Unreachable
 from penstock.views.position import Position, merged
 from penstock.views.queries import Answer, Query
 from penstock.views.reads import Found, GetValue, GetWindow, Scan
+from penstock.views.replica import Replica
 from penstock.views.routes import Routes
 from penstock.views.views import Views
 
@@ -307,17 +308,23 @@ class Node:
 
     # About itself
 
-    def health(self) -> dict[str, Any]:
-        """Return the partitions of this node with their progress, and the other members."""
-        partitions: dict[str, Any] = {}
+    def held(self) -> Iterator[tuple[str, Replica]]:
+        """Yield the partitions of this node, each with the name of its store."""
         for store in self.views.viewed:
             for kept in self.views.held(store).values():
-                partitions[str(kept.tp)] = {
-                    "store": store.name,
-                    "ready": kept.is_ready,
-                    "position": kept.position,
-                    "entries": len(kept),
-                }
+                yield store.name, kept
+
+    def health(self) -> dict[str, Any]:
+        """Return the partitions of this node with their progress, and the other members."""
+        partitions = {
+            str(kept.tp): {
+                "store": store,
+                "ready": kept.is_ready,
+                "position": kept.position,
+                "entries": len(kept),
+            }
+            for store, kept in self.held()
+        }
         is_ready = bool(self.routes.members) and not self.views.unready()
         return {
             "status": "ready" if is_ready else "restoring",

@@ -17,6 +17,7 @@ from penstock.client.reading.fetcher import FetchConfig
 from penstock.client.reading.follower import Committed, Follower
 from penstock.protocol.murmur2 import partition_for_key
 from penstock.protocol.records import Record, decode_batches, encode_batch
+from penstock.spark.observing.query_metrics import QueryMetrics
 from penstock.sql.engine.ground.cluster_topics import topics_read
 from penstock.sql.engine.reading.local_tasks import LocalTasks
 from penstock.sql.engine.reading.topic_reader import counts_of
@@ -198,6 +199,7 @@ class InProcessHost:
         self.added: list[str] = []
         self.removed: list[str] = []
         self.retained: list[set[str]] = []
+        self.metrics = QueryMetrics()
 
     def add(self, query_id: str, topology: Topology, *, paused: bool = False) -> None:
         with self._lock:

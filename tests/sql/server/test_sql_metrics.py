@@ -60,6 +60,11 @@ def test_queries_records_rows_and_requests_are_counted(penstock_cluster: Cluster
     assert found["penstock_http_requests_total 404 other GET"] == 1
 
 
+def test_the_batches_of_the_host_are_among_them(service: Service) -> None:
+    service.server.engine.host_metrics.started("id", "run", "host")
+    assert samples(service)["penstock_query_active host"] == 1
+
+
 def test_failures_of_queries_are_counted_once(service: Service) -> None:
     counted = FailureLog(service.server.engine.config)
     counted.write_new({"A": (QueryFailure(5, "first"), QueryFailure(6, "second")), "B": ()})

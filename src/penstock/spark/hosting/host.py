@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
+    from penstock.spark.observing.query_metrics import QueryMetrics
+
 log = logging.getLogger(__name__)
 
 BATCH_RECORDS: Final = 100_000
@@ -96,10 +98,18 @@ class Host:
         self._where = plan.location
         self._members = Membership(self._where, retry_s)
         self._stopping = threading.Event()
+        # Imported here: every worker imports this module, and an executor may lack what metrics need.
+        from penstock.spark.observing.observation import observe
+
+        self._observation = observe(session)
         self.trouble: Trouble | None = None
         """The reason why the query is not running, if it is not and no member caused it."""
         self._is_fenced = False
-        self._query: StreamingQuery | None = self._start_query()
+        try:
+            self._query: StreamingQuery | None = self._start_query()
+        except BaseException:
+            self._observation.close()
+            raise
         self._watcher = threading.Thread(target=self._watch, name="penstock-host", daemon=True)
         self._watcher.start()
 
@@ -158,6 +168,12 @@ class Host:
         self._watcher.join()  # it may be about to restart the query
         if self._query is not None:
             self._query.stop()
+        self._observation.close()
+
+    @property
+    def metrics(self) -> QueryMetrics:
+        """The metrics of the query, for a prometheus-client registry. Restarts for any reason count."""
+        return self._observation.metrics
 
     # Members
 

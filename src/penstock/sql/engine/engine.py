@@ -87,6 +87,8 @@ class Engine:
         self._distributor = Distributor(config, self._topics, self._runner)
         self._selector = Selector(config, self._runner)
         self._inserter = Inserter(config.client)
+        self.host_metrics = host.metrics
+        """The metrics of the host's own batches."""
         self._is_started = False
         self._closing = threading.Event()
 

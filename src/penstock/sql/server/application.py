@@ -97,7 +97,9 @@ class _Api:
         self._statements = CapacityLimiter(_STATEMENT_THREADS)
         self._questions = CapacityLimiter(_QUESTION_THREADS)
         self.requests = RequestMetrics()
-        self._registry = registry_of(self.requests, SqlMetrics(engine.figures, lambda: streams.rows))
+        self._registry = registry_of(
+            self.requests, SqlMetrics(engine.figures, lambda: streams.rows), engine.host_metrics
+        )
 
     async def _run(self, call: Callable[[], T]) -> T:
         return await to_thread.run_sync(call, limiter=self._statements)

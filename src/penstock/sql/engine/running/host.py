@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
+from prometheus_client.registry import Collector
+
 from penstock.topology.graph import Topology
 
 
@@ -87,6 +89,10 @@ class QueryHost(Protocol):
 
     def activity(self) -> Mapping[str, QueryActivity]:
         """The progress of each query. Raises OSError if it can't be read."""
+
+    @property
+    def metrics(self) -> Collector:
+        """The metrics of the host itself."""
 
     def close(self) -> None:
         """Stop all queries. They resume when they are added after a restart."""

@@ -6,6 +6,8 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from prometheus_client.registry import Collector
+
 from penstock.client.config import ClientConfig
 from penstock.client.settings import property_names
 from penstock.registry.client.errors import RegistryUnreachable
@@ -122,6 +124,10 @@ class SparkHost:
     def activity(self) -> Mapping[str, QueryActivity]:
         found = self.host.activity().items()
         return {name: QueryActivity(each.read, each.written) for name, each in found}
+
+    @property
+    def metrics(self) -> Collector:
+        return self.host.metrics
 
     def close(self) -> None:
         self.host.close()
