@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 
 from penstock.spark.launching import logs
 from penstock.spark.launching.logs import log4j_options, new_log
@@ -16,6 +17,7 @@ from penstock.testing import Cluster
 
 QUERIES = """
 import sys
+import time
 from penstock.spark import build_session
 
 spark = build_session("my orders", "local[1]", profile="quick")
@@ -28,6 +30,11 @@ def start(topic, checkpoint):
 good = start(sys.argv[2], "good")
 good.processAllAvailable()
 good.stop()
+stopped = start(sys.argv[2], "stopped")
+while stopped.status["message"] != "Processing new data":
+    pass
+time.sleep(0.3)  # the worker has begun to write
+stopped.stop()
 failing = start("nowhere", "failing")
 try:
     failing.awaitTermination()
@@ -39,10 +46,14 @@ spark.stop()
 
 @pytest.mark.spark
 def test_a_failed_query_is_one_line_that_names_the_trace(penstock_cluster: Cluster, tmp_path: Path) -> None:
-    """The process of the good query's source ends, without a line."""
+    """Queries that end, or that are stopped in the middle of a batch, leave no line."""
     servers = penstock_cluster.bootstrap_servers
     create = [sys.executable, "-m", "penstock", "topic", "create", "session-log", "--bootstrap", servers]
     subprocess.run(create, check=True, capture_output=True)
+    producer = Producer({"bootstrap.servers": servers, "queue.buffering.max.messages": 1_000_000})
+    for _ in range(500_000):
+        producer.produce("session-log", b"x" * 100)
+    assert producer.flush(60) == 0
     done = subprocess.run(
         [sys.executable, "-c", QUERIES, servers, "session-log"],
         cwd=tmp_path,
