@@ -120,7 +120,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "workers": set(),
         "source": {"options", "workers"},
         "sink": {"options", "workers"},
-        "datasource": {"source", "sink", "workers"},
+        "datasource": {"launching", "source", "sink", "workers"},
         "progress": {"source"},
         "observing": {"progress"},
         "streams": {"launching", "workers", "source", "sink", "progress", "observing"},

@@ -75,13 +75,14 @@ def __dir__() -> list[str]:
 
 
 def register(spark: SparkSession) -> None:
-    """Register ``format("penstock")`` with a session. Registering twice does no harm.
+    """Register ``format("penstock")`` with a session. Registering twice does no harm on Spark 4.3.
 
-    Raises MissingExtra without pyspark, and ImportError for another version of Spark than 4.3.
+    Batch reads also work with Spark 4.0, 4.1 and 4.2. Raises MissingExtra without pyspark, and ImportError
+    for other versions.
     """
-    from penstock.spark.launching.versions import require_spark
+    from penstock.spark.launching.versions import require_spark_of_batch_reads
 
-    require_spark()
+    require_spark_of_batch_reads()
     from penstock.spark.datasource import PenstockDataSource
 
     spark.dataSource.register(PenstockDataSource)

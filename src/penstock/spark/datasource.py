@@ -2,29 +2,32 @@
 
 Spark pickles this class by name and creates instances of it in its own processes on the driver and the
 executors. The instances hold options only, and connect on first use.
+
+Readers and writers are imported when they are needed. A process needs only one of them, and batch reads work
+with versions of Spark that do not have the interfaces of the others.
 """
 
 from __future__ import annotations
 
-from pyspark.sql.datasource import (
-    DataSource,
-    DataSourceArrowWriter,
-    DataSourceReader,
-    DataSourceStreamArrowWriter,
-    DataSourceStreamReader,
-)
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
 from penstock.client.settings import ConfigError
-from penstock.spark.sink.exactly_once import ExactlyOnceBatchWriter, ExactlyOnceStreamWriter
-from penstock.spark.sink.options import parse_sink
-from penstock.spark.sink.writer import BatchWriter, StreamWriter
-from penstock.spark.source.batch import BatchReader
+from penstock.spark.launching.versions import require_spark
 from penstock.spark.source.options import SourceOptions, parse_batch, parse_general, parse_streaming
 from penstock.spark.source.schema import source_schema
-from penstock.spark.source.stream import StreamReader
 from penstock.spark.workers.ending import end_quietly
 from penstock.spark.workers.memory import settle_worker
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import (
+        DataSourceArrowWriter,
+        DataSourceReader,
+        DataSourceStreamArrowWriter,
+        DataSourceStreamReader,
+    )
 
 
 class PenstockDataSource(DataSource):
@@ -38,17 +41,27 @@ class PenstockDataSource(DataSource):
         return source_schema(parse_general(self.options).layout)
 
     def reader(self, schema: StructType) -> DataSourceReader:
+        from penstock.spark.source.batch import BatchReader
+
         options = parse_batch(self.options, schema)
         _require_schema(schema, options)
         return BatchReader(options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        require_spark("streaming reads with penstock need")
+        from penstock.spark.source.stream import StreamReader
+
         end_quietly()
         options = parse_streaming(self.options, schema)
         _require_schema(schema, options)
         return StreamReader(options)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        require_spark("writes with penstock need")
+        from penstock.spark.sink.exactly_once import ExactlyOnceBatchWriter
+        from penstock.spark.sink.options import parse_sink
+        from penstock.spark.sink.writer import BatchWriter
+
         if overwrite:
             raise ConfigError('a topic cannot be overwritten, only appended to: use mode("append")')
         options = parse_sink(self.options)
@@ -59,6 +72,11 @@ class PenstockDataSource(DataSource):
         )
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
+        require_spark("streaming writes with penstock need")
+        from penstock.spark.sink.exactly_once import ExactlyOnceStreamWriter
+        from penstock.spark.sink.options import parse_sink
+        from penstock.spark.sink.writer import StreamWriter
+
         settle_worker()
         options = parse_sink(self.options)
         if not options.is_exactly_once:
