@@ -100,6 +100,8 @@ class Broker:
         self._tick_timer: asyncio.TimerHandle | None = None
         self.monitoring: MonitoringServer | None = None
         """The server of metrics and probes, if it is configured."""
+        self.is_stopping = False
+        """Whether `stop` was called: the node then closes its listeners one after the other."""
         self._following = asyncio.Lock()
         self._decoding = asyncio.Semaphore(DECODING_WORKERS)
         self._reopen_at_s = 0.0
@@ -340,14 +342,13 @@ class Broker:
         replaced it, and would continue to answer in their place. So it closes at once, without a controlled
         shutdown; the controller notices the missing heartbeats.
         """
+        self.is_stopping = True
         log.info("stopping node_id=%d", self.node_id)
         if self.config.get_bool("controlled.shutdown.enable") and self.quorum.failure is None:
             await self.lifecycle.shut_down()
         if self._tick_timer is not None:
             self._tick_timer.cancel()
         self.server.close(listener.name for listener in self.config.broker_listeners)
-        if self.monitoring is not None:
-            await self.run_in_worker(self.monitoring.close)
         self.groups.close()
         self.transactions.close()
         self.producer_ids.close()
@@ -367,6 +368,8 @@ class Broker:
         await self.run_in_worker(self.logs.close, self.lifecycle.last_epoch)
         self.loop_lag.stop()
         self.cold_reads.close()
+        if self.monitoring is not None:  # last, so that the probe says until then that the node stops
+            await self.run_in_worker(self.monitoring.close)
         self._workers.shutdown()
         log.info("stopped node_id=%d", self.node_id)
 

@@ -375,6 +375,7 @@ async def _run(config: "BrokerConfig", registry_at: tuple[str, int] | None) -> i
         registry = EmbeddedRegistry(f"{host}:{port}", *registry_at, is_ready)
         waited.append(registry.failed)
     await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+    broker.is_stopping = True  # for its probe, while the registry still closes
     if registry is not None:
         await registry.close()
     await broker.stop()

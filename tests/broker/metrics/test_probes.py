@@ -5,6 +5,8 @@ import errno
 import threading
 from dataclasses import replace
 from pathlib import Path
+from urllib.error import HTTPError, URLError
+from urllib.request import urlopen
 
 import confluent_kafka
 import pytest
@@ -74,6 +76,45 @@ def test_a_node_that_starts_is_healthy_and_not_ready(tmp_path: Path) -> None:
         await broker.stop()
 
     run(story())
+
+
+def test_a_node_that_stops_is_healthy_and_not_ready_until_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[int, str]] = []
+
+    async def story() -> None:
+        async with running_node(tmp_path, **{"penstock.metrics.port": "0"}) as broker:
+            assert broker.monitoring is not None
+            port = broker.monitoring.port
+            assert await broker.run_in_worker(answer, port, "/readyz") == (200, "ok\n")
+            shut_down, close_logs = broker.lifecycle.shut_down, broker.logs.close
+
+            async def begin() -> None:
+                seen.append(await broker.run_in_worker(answer, port, "/readyz"))
+                await shut_down()
+
+            def end(last_epoch: int) -> None:
+                seen.extend((answer(port, "/readyz"), answer(port, "/healthz")))
+                assert answer(port, "/metrics")[0] == 200
+                close_logs(last_epoch)
+
+            monkeypatch.setattr(broker.lifecycle, "shut_down", begin)
+            monkeypatch.setattr(broker.logs, "close", end)
+        with pytest.raises(URLError):
+            answer(port, "/healthz")
+
+    run(story())
+    assert seen == [(503, "the node shuts down\n"), (503, "the broker shuts down\n"), (200, "ok\n")]
+
+
+def answer(port: int, path: str) -> tuple[int, str]:
+    """The status and the text of an answer of the server of metrics and probes."""
+    try:
+        with urlopen(f"http://127.0.0.1:{port}{path}", timeout=20) as response:
+            return response.status, response.read().decode()
+    except HTTPError as error:
+        return error.code, error.read().decode()
 
 
 def test_a_loop_that_stands_still_is_not_healthy() -> None:

@@ -36,6 +36,7 @@ class MetricsHost(Protocol):
     fetch_sessions: FetchSessionCache
     groups: GroupCoordinatorRuntime
     image: MetadataImage
+    is_stopping: bool
     lifecycle: BrokerLifecycle
     logs: LogManager
     loop: asyncio.AbstractEventLoop

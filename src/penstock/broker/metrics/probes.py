@@ -45,6 +45,8 @@ def missing(host: MetricsHost) -> str | None:
         return f"the metadata log cannot be followed: {quorum.failure}"
     if host.config.is_broker and (reason := _NOT_RUNNING.get(host.lifecycle.state)) is not None:
         return reason
+    if host.is_stopping:
+        return "the node shuts down"
     if quorum.leader_id is None:
         return "no leader of the metadata quorum is known"
     applied, committed = image.offset + 1, quorum.high_watermark
