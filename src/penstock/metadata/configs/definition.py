@@ -15,13 +15,14 @@ The name is followed by
 - ``internal`` if DescribeConfigs hides the key until it is set;
 - ``<- broker, configs`` that provide the default of a topic or group, nearest first.
 
-Errors repeat Kafka's messages word for word, because admin clients show and match them.
+Errors repeat Kafka's messages word for word, because admin clients show and match them. Where a value is a
+number with a unit, such as 1h, the message continues with the unit that is expected.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from enum import Enum, IntEnum
 from typing import Final, NamedTuple, TypeAlias
 
@@ -146,7 +147,31 @@ def _parse_integer(name: str, type_: ConfigType, text: str) -> int:
         value = int(stripped)
         if -(1 << bits) <= value < 1 << bits:
             return value
-    raise invalid(name, text, f"Not a number of type {type_.name}")
+    raise invalid(name, text, f"Not a number of type {type_.name}{_unit_hint(name, stripped)}")
+
+
+_TIMES_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+_SIZES: Final = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+_MEASURES: Final[Mapping[str, tuple[str, int, Mapping[str, int]]]] = {
+    "ms": ("milliseconds", 1, _TIMES_MS),
+    "seconds": ("seconds", 1_000, _TIMES_MS),
+    "minutes": ("minutes", 60_000, _TIMES_MS),
+    "hours": ("hours", 3_600_000, _TIMES_MS),
+    "bytes": ("bytes", 1, _SIZES),
+}
+"""The last word of a name: the unit of its numbers, its size, and the sizes of units that users may write."""
+
+_QUANTITY: Final = re.compile(r"([0-9]{1,18})\s*([A-Za-z]+)")
+
+
+def _unit_hint(name: str, text: str) -> str:
+    """Name the unit of ``name`` if ``text`` is a number with a unit, which Kafka does not accept."""
+    found, measure = _QUANTITY.fullmatch(text), _MEASURES.get(name.rpartition(".")[2])
+    if found is None or measure is None:
+        return ""
+    noun, size, factors = measure
+    count, rest = divmod(int(found[1]) * factors.get(found[2], 0), size)
+    return f", expected {noun}" if rest or not count else f", expected {noun}: {text} is {count}"
 
 
 def _parse_double(name: str, text: str) -> float:
