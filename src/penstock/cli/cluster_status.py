@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from penstock.cli.output import Json, console, print_table
+from penstock.cli.partitions import is_internal
 from penstock.client.admin.quorum import QuorumReplica, is_fixed
 from penstock.client.connections.metadata import TopicPartition
 from penstock.operations.health import BrokerLoad, Health
@@ -49,13 +50,14 @@ def show_status(found: Health) -> None:
 
 
 def _show_partitions(found: Health, title: str, partitions: list[TopicPartition]) -> None:
-    shown = [(str(tp), found.partitions[tp]) for tp in partitions[:LISTED]]
+    users_first = sorted(partitions, key=lambda tp: is_internal(tp.topic))
+    shown = [(str(tp), found.partitions[tp]) for tp in users_first[:LISTED]]
     print_table(
         [title, "LEADER", "REPLICAS", "IN SYNC"],
         [(name, None if p.is_offline else p.leader_id, _ids(p.replicas), _ids(p.isr)) for name, p in shown],
     )
     if len(partitions) > LISTED:
-        console().print(f"… and {len(partitions) - LISTED} more")
+        console().print(f"… and {len(partitions) - LISTED} more; --json lists all")
 
 
 def status_json(found: Health) -> Json:

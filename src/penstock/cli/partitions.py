@@ -1,4 +1,4 @@
-"""Parse partitions on the command line."""
+"""Parse and sort topics and partitions on the command line."""
 
 import re
 
@@ -11,3 +11,8 @@ def parse_partitions(text: str) -> tuple[str, list[int]]:
     if match is None:
         fail(f"expected TOPIC or TOPIC:0,1,…, found {text!r}", EXIT_USAGE)
     return match[1], [int(number) for number in match[2].split(",")] if match[2] else []
+
+
+def is_internal(topic: str) -> bool:
+    """Whether a topic is the cluster's own by its name, such as `__consumer_offsets`."""
+    return topic.startswith("__")

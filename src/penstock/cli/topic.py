@@ -20,6 +20,7 @@ from penstock.cli.connection import (
     result_of,
 )
 from penstock.cli.output import Json, console, print_json, print_table
+from penstock.cli.partitions import is_internal
 
 app = typer.Typer(help="Create, list, describe, alter and delete topics.", no_args_is_help=True)
 
@@ -97,7 +98,7 @@ def list_topics(
     rows = [
         (name, len(topic.partitions), max((len(p.replicas) for p in topic.partitions.values()), default=0))
         for name, topic in sorted(metadata.topics.items())
-        if internal or not name.startswith("__")
+        if internal or not is_internal(name)
     ]
     if json_output:
         print_json([{"topic": n, "partitions": p, "replication_factor": r} for n, p, r in rows])
