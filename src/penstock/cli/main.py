@@ -13,6 +13,7 @@ from typer.completion import completion_init
 
 from penstock.cli.completion import PROGRAM, words_to_complete
 from penstock.extras import MissingExtra
+from penstock.cli.usage_errors import Commands
 
 # Name: (module, its function or group of commands, summary).
 COMMANDS = {
@@ -49,6 +50,7 @@ def build_app(called: str | None) -> typer.Typer:
     """The whole command line: the called command in full, the others by name and summary only."""
     app = typer.Typer(
         name=PROGRAM,
+        cls=Commands,
         help="Event streaming for Python and Spark, with the log and the protocol of Apache Kafka.",
         no_args_is_help=True,
         add_completion=False,
