@@ -104,6 +104,30 @@ def test_topic_is_created_once_on_first_need(tmp_path: Path) -> None:
     run_virtually(story())
 
 
+def test_a_topic_that_cannot_be_created_is_explained_and_logged_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story() -> None:
+        three = {"offsets.topic.replication.factor": "3"}
+        async with running_node(tmp_path, **three) as broker:
+            for _ in range(3):
+                with pytest.raises(KafkaError) as caught:
+                    await broker.groups.ensure_topic()
+                assert caught.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+                assert str(caught.value).startswith("__consumer_offsets cannot be created: Unable to replicate")
+                assert "Set offsets.topic.replication.factor to at most" in str(caught.value)
+            assert warnings() == 1
+            await asyncio.sleep(coordinator_runtime.WARNING_PAUSE_S)
+            with pytest.raises(KafkaError):
+                await broker.groups.ensure_topic()
+            assert warnings() == 2
+
+    def warnings() -> int:
+        return sum("cannot create an internal topic" in record.message for record in caplog.records)
+
+    run_virtually(story())
+
+
 def test_clients_wait_while_the_logs_of_the_topic_are_made(tmp_path: Path) -> None:
     def asked(broker: Broker) -> set[ErrorCode]:
         try:

@@ -4,6 +4,7 @@ Versions 0 to 6; several keys at once from version 4 on (KIP-699). Needs DESCRIB
 transactional id, and CLUSTER_ACTION for share groups. Differences from Kafka:
 - the first request creates `__consumer_offsets` or `__transaction_state` and is answered when the topic
   exists; Kafka answers COORDINATOR_NOT_AVAILABLE until then;
+- if that topic cannot be created, the message of COORDINATOR_NOT_AVAILABLE says why, in all versions;
 - share groups have no coordinator on this node yet and get COORDINATOR_NOT_AVAILABLE, which is also Kafka's
   answer while it has none.
 
@@ -155,7 +156,7 @@ def _answer(
                 host=answer.host,
                 port=answer.port,
                 error_code=answer.error,
-                error_message="",
+                error_message="" if refusal is None else refusal.message,
             )
         )
     return response

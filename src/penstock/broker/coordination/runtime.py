@@ -33,6 +33,8 @@ __all__ = ["CoordinatorRuntime", "raise_for"]
 log = logging.getLogger(__name__)
 
 CREATE_TIMEOUT_MS = 30_000
+WARNING_PAUSE_S = 60.0
+"""The pause between two warnings that the topic cannot be created: clients ask several times a second."""
 LOAD_RETRY_S = 1.0
 LOAD_RETRY_MAX_S = 60.0
 """The longest pause between attempts to load a partition. A read error may be temporary, but each attempt
@@ -47,6 +49,7 @@ class CoordinatorRuntime(ABC, Generic[P]):
 
     TOPIC: ClassVar[str]
     PARTITION_COUNT_CONFIG: ClassVar[str]
+    REPLICATION_FACTOR_CONFIG: ClassVar[str]
     WRITE_TIMEOUT_CONFIG: ClassVar[str]
     """The config with the time that a client waits for the replication of its records."""
 
@@ -62,6 +65,7 @@ class CoordinatorRuntime(ABC, Generic[P]):
         self._retries: dict[int, asyncio.TimerHandle] = {}
         """The timers of partitions that this node leads but could not load."""
         self._creation: asyncio.Future[None] | None = None
+        self._warn_at_s = 0.0
         self._changed: asyncio.Future[None] = host.loop.create_future()
         """Completed at the next change of the image."""
         self._tasks: set[asyncio.Task[None]] = set()
@@ -189,8 +193,10 @@ class CoordinatorRuntime(ABC, Generic[P]):
 
     def _created(self, creation: asyncio.Future[None]) -> None:
         self._creation = None
-        if not creation.cancelled() and creation.exception() is not None:
-            log.error("cannot create the topic topic=%s error=%s", self.TOPIC, creation.exception())
+        error = None if creation.cancelled() else creation.exception()
+        if error is not None and self._host.loop.time() >= self._warn_at_s:
+            self._warn_at_s = self._host.loop.time() + WARNING_PAUSE_S
+            log.warning("cannot create an internal topic topic=%s error=%s", self.TOPIC, error)
 
     async def _create_topic(self) -> None:
         topic = internal_topic(self.TOPIC, self._host.config)
@@ -198,7 +204,10 @@ class CoordinatorRuntime(ABC, Generic[P]):
         response = await self._host.forwarding.ask(request, CreateTopicsResponse)
         result = response.topics[0]
         if result.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
-            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, result.error_message)
+            reason = f"{self.TOPIC} cannot be created: {result.error_message}"
+            if result.error_code == ErrorCode.INVALID_REPLICATION_FACTOR:
+                reason += f" Set {self.REPLICATION_FACTOR_CONFIG} to at most the number of brokers."
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, reason)
         try:
             async with asyncio.timeout(CREATE_TIMEOUT_MS / 1000):
                 while self.TOPIC not in self._host.image.topics.by_name:

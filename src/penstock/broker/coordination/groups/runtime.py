@@ -81,6 +81,7 @@ class GroupCoordinatorRuntime(CoordinatorRuntime[GroupPartition]):
 
     TOPIC = GROUP_METADATA_TOPIC
     PARTITION_COUNT_CONFIG = "offsets.topic.num.partitions"
+    REPLICATION_FACTOR_CONFIG = "offsets.topic.replication.factor"
     WRITE_TIMEOUT_CONFIG = "offsets.commit.timeout.ms"
 
     def __init__(self, host: CoordinationHost) -> None:

@@ -82,6 +82,7 @@ class TransactionCoordinatorRuntime(CoordinatorRuntime[TransactionPartition]):
 
     TOPIC = TRANSACTION_STATE_TOPIC
     PARTITION_COUNT_CONFIG = "transaction.state.log.num.partitions"
+    REPLICATION_FACTOR_CONFIG = "transaction.state.log.replication.factor"
     WRITE_TIMEOUT_CONFIG = "request.timeout.ms"
 
     def __init__(self, host: TransactionHost) -> None:
