@@ -15,9 +15,7 @@ def test_topics_of_users_come_before_the_clusters_own(capsys: pytest.CaptureFixt
     partitions = [TopicPartition("__consumer_offsets", number) for number in range(50)]
     partitions.append(TopicPartition("orders", 0))
     quorum = QuorumDescription(1, 1, 0, [], [])
-    show_status(
-        Health("id", [], quorum, dict.fromkeys(partitions, lost), {}, {}, offline=sorted(partitions))
-    )
+    show_status(Health("id", [], quorum, dict.fromkeys(partitions, lost), {}, {}, offline=sorted(partitions)))
     table = capsys.readouterr().out.partition("OFFLINE")[2].splitlines()
     assert [row.split()[0] for row in table[1:3]] == ["orders-0", "__consumer_offsets-0"]
     assert len(table) == LISTED + 2

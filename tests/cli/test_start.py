@@ -13,9 +13,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import javaproperties
 import pytest
 
 from broker_wire import Wire
+from penstock.metadata.configs import BrokerConfig
+from penstock.metadata.controller.topics import internal_topic
 from penstock.processes.memory import bound_memory
 from penstock.protocol.kernels import IMPLEMENTATION
 from penstock.protocol.messages import MetadataRequest, MetadataResponse
@@ -179,3 +182,28 @@ def test_log_levels(tmp_path: Path) -> None:
 def test_wrong_settings_of_the_log(tmp_path: Path, arguments: list[str], expected: str) -> None:
     code, message = refusal(tmp_path, *arguments)
     assert (code, expected in message) == (2, True), message
+
+
+def test_the_file_for_one_node_in_the_docs_describes_a_whole_cluster() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "running.md").read_text()
+    [text] = re.findall(r"^```properties\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    config = BrokerConfig.from_properties(javaproperties.loads(text))
+    assert config.is_quorum_of_one
+    for topic in ("__consumer_offsets", "__transaction_state"):
+        asked = internal_topic(topic, config)
+        minimum = {each.name: each.value for each in asked.configs}.get("min.insync.replicas", "1")
+        assert (asked.replication_factor, minimum) == (1, "1")
+
+
+def test_a_service_manager_learns_when_the_node_is_ready_and_when_it_stops(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        manager.settimeout(60)
+        monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+        with started(tmp_path / "data", "--listen", "127.0.0.1:0") as node:
+            assert manager.recv(100) == b"READY=1"
+            node.process.terminate()
+            assert manager.recv(100) == b"STOPPING=1"
+            assert node.process.wait(60) == 0

@@ -10,8 +10,8 @@ from penstock.cli.main import build_app
     ("line", "message"),
     [
         ("topc", "No such command 'topc'. Did you mean 'topic'? (see `penstock --help`)"),
-        ("topic create", "Missing argument 'TOPIC...'. (see `penstock topic create --help`)"),
-        ("topic create t -p none", "'none' is not a valid integer"),
+        ("topic create", "Missing argument 'TOPIC'. (see `penstock topic create --help`)"),
+        ("topic create t -p none", "'none' is not a valid int"),
         ("topic list --intrenal", "No such option: --intrenal"),
         ("produce t --acks 5", "'5' is not one of '0', '1', 'all'. (see `penstock produce --help`)"),
         ("completion", "Missing argument 'SHELL'. Choose from: bash, zsh, fish"),

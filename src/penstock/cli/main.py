@@ -12,8 +12,8 @@ import typer
 from typer.completion import completion_init
 
 from penstock.cli.completion import PROGRAM, words_to_complete
-from penstock.extras import MissingExtra
 from penstock.cli.usage_errors import Commands
+from penstock.extras import MissingExtra
 
 # Name: (module, its function or group of commands, summary).
 COMMANDS = {

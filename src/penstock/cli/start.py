@@ -319,12 +319,14 @@ async def _run(config: "BrokerConfig", registry_at: tuple[str, int] | None) -> i
     from penstock.broker.node import Broker, CannotStart
     from penstock.broker.setup import log_format
     from penstock.metadata.configs import InvalidConfig
+    from penstock.processes import service_manager
     from penstock.processes.stop_signals import stop_signals
     from penstock.protocol.kernels import IMPLEMENTATION
     from penstock.protocol.software import VERSION
 
     level, form = config.get_str("penstock.log.level"), config.get_str("penstock.log.format")
     log_format.configure(level.upper(), form)
+    manager = service_manager.ServiceManager()
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     broker: Broker | None = None
@@ -362,6 +364,7 @@ async def _run(config: "BrokerConfig", registry_at: tuple[str, int] | None) -> i
     _calm_garbage_collector()
     broker.loop_lag.forget()
     print(f"ready on {host}:{port}", flush=True)
+    manager.notify(service_manager.READY)
     _share_interpreter_often()
     waited: list[asyncio.Future[Any]] = [stopped, broker.died]
     registry = None
@@ -375,6 +378,7 @@ async def _run(config: "BrokerConfig", registry_at: tuple[str, int] | None) -> i
         registry = EmbeddedRegistry(f"{host}:{port}", *registry_at, is_ready)
         waited.append(registry.failed)
     await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+    manager.notify(service_manager.STOPPING)
     broker.is_stopping = True  # for its probe, while the registry still closes
     if registry is not None:
         await registry.close()

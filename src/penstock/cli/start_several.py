@@ -34,6 +34,7 @@ from penstock.client.errors import ClientError
 from penstock.metadata.configs import BrokerConfig
 from penstock.processes.node import ClusterError, Node
 from penstock.processes.registry import RegistryProcess
+from penstock.processes.service_manager import READY, ServiceManager
 from penstock.processes.stop_signals import stop_signals
 from penstock.storage.directories import meta_properties
 from penstock.storage.directories.meta_properties import random_id
@@ -74,6 +75,7 @@ def run_several(
         BrokerConfig.from_properties(properties_of(plan, plans, settings, host))
     _format(plans, data_dir, host, settings)
     nodes = [_node(plan, plans, data_dir, host, settings) for plan in plans]
+    manager = ServiceManager()
     running = _Running()
     for node in nodes:
         node.launch()
@@ -84,6 +86,7 @@ def run_several(
             node.await_ready(READY_TIMEOUT_S)
         servers = [f"{host}:{node.port}" for node in nodes]
         print("ready on " + ",".join(servers), flush=True)
+        manager.notify(READY)
         if registry is not None and not running.is_ending:
             await_brokers(servers, READY_TIMEOUT_S)
             registry_ports.close()

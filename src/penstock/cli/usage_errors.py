@@ -1,6 +1,7 @@
 """Errors in the usage of the command line, as one line on standard error like all other errors."""
 
 import sys
+from functools import partial
 from typing import Any, Final, cast
 
 import typer
@@ -13,12 +14,13 @@ _UsageError: Final = cast("type[typer.BadParameter]", typer.BadParameter.__mro__
 class Commands(TyperGroup):
     """A group of commands that reports a wrong usage in one line, where Typer prints the usage and a box."""
 
-    def main(self, *args: Any, **extra: Any) -> Any:
+    def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:
         """Run the command of these words. A caller that handles errors passes ``standalone_mode=False``."""
-        if not extra.pop("standalone_mode", True):
-            return super().main(*args, standalone_mode=False, **extra)
+        run = partial(super().main, *args, **extra)
+        if not standalone_mode:
+            return run(standalone_mode=False)
         try:
-            sys.exit(super().main(*args, standalone_mode=False, **extra))
+            sys.exit(run(standalone_mode=False) or 0)
         except _UsageError as error:
             if type(error).__name__ != "NoArgsIsHelpError":  # the help is the whole answer
                 _print(error)

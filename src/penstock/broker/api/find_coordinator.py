@@ -65,6 +65,9 @@ class Found(NamedTuple):
     port: int = -1
 
 
+_EXPLAINED_ERRORS: Final = (ErrorCode.COORDINATOR_NOT_AVAILABLE,)
+"""The errors whose message is also sent in the versions for several keys, where Kafka sends none."""
+
 Answers = dict[str, Found]
 """The answers by key."""
 
@@ -130,7 +133,7 @@ async def _create_and_answer(
     try:
         await coordinators.ensure_topic()
     except KafkaError as error:
-        not_available = Found(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error))
+        not_available = Found(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.message)
         refused = dict.fromkeys(_keys(request, context), not_available) | refused
     return await in_turns(_answer(parts, request, context, refused))
 
@@ -156,7 +159,7 @@ def _answer(
                 host=answer.host,
                 port=answer.port,
                 error_code=answer.error,
-                error_message="" if refusal is None else refusal.message,
+                error_message=answer.message if answer.error in _EXPLAINED_ERRORS else "",
             )
         )
     return response
