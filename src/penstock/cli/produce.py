@@ -13,6 +13,7 @@ from penstock.cli.connection import (
     DEFAULT_BOOTSTRAP,
     EXIT_INTERRUPTED,
     EXIT_USAGE,
+    REQUEST_TIMEOUT_S,
     Bootstrap,
     CommandConfig,
     JsonOutput,
@@ -208,7 +209,9 @@ def produce(
         _wait_for_deliveries(producer)
     if deliveries.first_error is not None:
         print_note(f"{deliveries.delivered} records acknowledged, {deliveries.failed} failed")
-        explain(deliveries.first_error, bootstrap, f"topic {topic!r}")
+        with reported_errors(bootstrap):
+            reason = _brokers_reason(deliveries.first_error, producer, topic)
+        explain(reason, bootstrap, f"topic {topic!r}")
     if invalid is not None:
         print_note(f"{deliveries.delivered} records acknowledged before the invalid line")
         fail(invalid, EXIT_USAGE)
@@ -238,6 +241,16 @@ def _wait_for_deliveries(producer: Producer) -> None:
     """Wait until each record is acknowledged or has timed out; `flush()` is not safe to interrupt."""
     while len(producer):
         producer.poll(POLL_S)
+
+
+def _brokers_reason(error: KafkaError, producer: Producer, topic: str) -> KafkaError:
+    """The error, or the brokers' reason for it if librdkafka only knows that the topic cannot be used.
+
+    Whether a record gets one or the other depends on the time at which the brokers' answer arrives.
+    """
+    if error.code() != KafkaError._UNKNOWN_TOPIC:
+        return error
+    return producer.list_topics(topic, timeout=REQUEST_TIMEOUT_S).topics[topic].error or error
 
 
 def _header(text: str) -> tuple[str, str | bytes | None]:

@@ -25,6 +25,8 @@ class Commands(TyperGroup):
             if type(error).__name__ != "NoArgsIsHelpError":  # the help is the whole answer
                 _print(error)
             sys.exit(error.exit_code)
+        except typer.Abort:  # the input ended
+            sys.exit(1)
 
 
 def _print(error: typer.BadParameter) -> None:
