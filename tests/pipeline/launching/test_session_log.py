@@ -17,24 +17,24 @@ from penstock.testing import Cluster
 
 QUERIES = """
 import sys
-import time
 from penstock.spark import build_session
 
 spark = build_session("my orders", "local[1]", profile="quick")
 
-def start(topic, checkpoint):
+def start(topic, checkpoint, condition="true"):
     options = {"bootstrap.servers": sys.argv[1], "subscribe": topic, "startingOffsets": "earliest"}
-    rows = spark.readStream.format("penstock").options(**options).load()
+    rows = spark.readStream.format("penstock").options(**options).load().where(condition)
     return rows.writeStream.format("noop").option("checkpointLocation", checkpoint).start()
 
 good = start(sys.argv[2], "good")
 good.processAllAvailable()
 good.stop()
-stopped = start(sys.argv[2], "stopped")
-while stopped.status["message"] != "Processing new data":
-    pass
-time.sleep(0.3)  # the worker has begun to write
+# The first batch takes a minute: Spark sleeps for 10 ms in each row.
+stopped = start(sys.argv[2], "stopped", "reflect('java.lang.Thread', 'sleep', 10L) is not null")
+while not spark.sparkContext.statusTracker().getActiveStageIds():
+    assert stopped.isActive
 stopped.stop()
+assert not stopped.recentProgress
 failing = start("nowhere", "failing")
 try:
     failing.awaitTermination()
@@ -50,9 +50,9 @@ def test_a_failed_query_is_one_line_that_names_the_trace(penstock_cluster: Clust
     servers = penstock_cluster.bootstrap_servers
     create = [sys.executable, "-m", "penstock", "topic", "create", "session-log", "--bootstrap", servers]
     subprocess.run(create, check=True, capture_output=True)
-    producer = Producer({"bootstrap.servers": servers, "queue.buffering.max.messages": 1_000_000})
-    for _ in range(500_000):
-        producer.produce("session-log", b"x" * 100)
+    producer = Producer({"bootstrap.servers": servers})
+    for _ in range(6_000):
+        producer.produce("session-log", b"x" * 1_000)
     assert producer.flush(60) == 0
     done = subprocess.run(
         [sys.executable, "-c", QUERIES, servers, "session-log"],

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import socket
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -74,3 +76,28 @@ def test_the_steps_of_a_stateful_operators_preparation_are_discarded(python: str
     for module, printed in (("pyspark.daemon", "steps\n"), (PREPARING, "")):
         words = [python, "-c", "print('steps')", module]
         assert subprocess.run(words, capture_output=True, text=True, check=True).stdout == printed
+
+
+@pytest.mark.spark
+def test_a_worker_whose_connection_spark_closes_leaves_no_trace(python: str, tmp_path: Path) -> None:
+    """Spark starts the workers that plan queries with pyspark's daemon, whatever the session's settings."""
+    settings = {"PYTHON_UNIX_DOMAIN_ENABLED": "true", "PYTHON_WORKER_FACTORY_SOCK_DIR": str(tmp_path)}
+    with subprocess.Popen(
+        [python, "-m", "pyspark.daemon", "pyspark.worker"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, **settings},
+    ) as daemon:
+        assert daemon.stdin is not None
+        assert daemon.stdout is not None
+        assert daemon.stderr is not None
+        (length,) = struct.unpack("!i", daemon.stdout.read(4))
+        address = daemon.stdout.read(length).decode()
+        for begins in (False, True, False):
+            with socket.socket(socket.AF_UNIX) as spark:
+                spark.connect(address)
+                if begins:
+                    assert len(spark.recv(4)) == 4
+        daemon.stdin.close()
+        assert daemon.stderr.read() == b""

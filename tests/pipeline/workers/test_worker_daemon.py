@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-import socket
-from collections.abc import Callable
-
 import pytest
 
-from penstock.spark.workers import daemon
+from penstock.spark.workers.daemon import report_failure
 
 
 @pytest.mark.parametrize("error", [BrokenPipeError(), ConnectionResetError()])
-def test_a_worker_whose_connection_spark_has_closed_ends_and_is_not_used_again(
-    monkeypatch: pytest.MonkeyPatch, error: OSError
+def test_a_worker_whose_connection_spark_has_closed_ends_without_a_trace(
+    error: OSError, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(daemon, "run", raising(error))
-    assert daemon.worker(socket.socket(), True) == 1
-
-
-def test_the_daemon_reports_any_other_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(daemon, "run", raising(ValueError("something else")))
-    with pytest.raises(ValueError, match="something else"):
-        daemon.worker(socket.socket(), True)
-
-
-def raising(error: Exception) -> Callable[[socket.socket, bool], int]:
-    def run(sock: socket.socket, authenticated: bool) -> int:
+    try:
         raise error
+    except OSError:
+        report_failure()
+    assert capsys.readouterr().err == ""
 
-    return run
+
+def test_the_daemon_reports_any_other_error(capsys: pytest.CaptureFixture[str]) -> None:
+    try:
+        raise ValueError("something else")
+    except ValueError:
+        report_failure()
+    assert capsys.readouterr().err.endswith("ValueError: something else\n")

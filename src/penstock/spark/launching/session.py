@@ -52,8 +52,6 @@ LOCAL_SETTINGS: dict[str, str] = {
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
-    # The terminal shows what Python workers print.
-    "spark.python.daemon.module": "penstock.spark.workers.daemon",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
 }

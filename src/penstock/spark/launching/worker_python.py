@@ -8,6 +8,9 @@ searches the path.
 
 The worker that prepares a stateful operator prints each of its steps whenever a query starts. Its output is
 discarded; its errors reach Spark over the connection.
+
+Spark's daemon of workers is replaced by `penstock.spark.workers.daemon`. The setting
+``spark.python.daemon.module`` would not reach the workers that plan queries.
 """
 
 from __future__ import annotations
@@ -32,6 +35,10 @@ path="${{path#:}}"
 PYTHONPATH="${{path%:}}"
 export PYTHONPATH
 case " $* " in *" pyspark.sql.streaming.transform_with_state_driver_worker "*) exec >/dev/null ;; esac
+if [ "$1 $2" = "-m pyspark.daemon" ]; then
+  shift 2
+  set -- -m penstock.spark.workers.daemon "$@"
+fi
 exec {executable} "$@"
 """
 

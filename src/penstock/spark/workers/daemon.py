@@ -1,30 +1,26 @@
 """Spark's daemon of Python workers, whose workers end without a trace when Spark closes their connection.
 
-Spark closes it when a query stops in the middle of a batch. The worker then cannot write what is left, and
-pyspark's daemon prints a traceback, although nobody waits for the result.
+Spark closes it when a query stops in the middle of a batch, or while it plans one. The worker cannot write
+the rest then, and pyspark's daemon prints a traceback, although nobody waits for the result.
 """
 
 from __future__ import annotations
 
-import socket
-from typing import Final
+import sys
+import traceback
+from types import SimpleNamespace
 
 from pyspark import daemon
 
-_FAILED: Final = 1
-"""The exit code with which the daemon does not use the worker again."""
 
-run = daemon.worker
-
-
-def worker(sock: socket.socket, authenticated: bool) -> int:
-    """Run a worker's task as pyspark does, and return the exit code."""
-    try:
-        return run(sock, authenticated)
-    except (BrokenPipeError, ConnectionResetError):
-        return _FAILED
+def report_failure() -> None:
+    """Print the traceback of the exception that ends a worker, unless Spark closed its connection."""
+    if not isinstance(sys.exception(), BrokenPipeError | ConnectionResetError):
+        traceback.print_exc()
 
 
 if __name__ == "__main__":
-    daemon.worker = worker
+    # Only the daemon's name for the module changes: functions that users run in the workers need it whole.
+    quiet = SimpleNamespace(print_exc=report_failure, format_exc=traceback.format_exc)
+    vars(daemon)["traceback"] = quiet
     daemon.manager()
