@@ -17,6 +17,8 @@ from exactly_once_query import CONTROL
 
 START_TIMEOUT_S = 120
 HERE = Path(__file__).parent
+DAEMONS = ("penstock.spark.workers.daemon", "pyspark.daemon")
+"""The modules that start Python workers, in local sessions and on clusters."""
 
 
 class Process(NamedTuple):
@@ -143,7 +145,8 @@ class Driver:
         """Kill the Python processes of the driver, which plan and commit."""
         members = self._members()
         java = self._java()
-        daemons = {p.pid for p in members if p.parent == java and "pyspark.daemon" in p.command}
+        daemons = {p.pid for p in members if p.parent == java and any(name in p.command for name in DAEMONS)}
+        assert daemons, "found no daemon of Python workers"
         for member in members:
             if member.parent in daemons:
                 with contextlib.suppress(ProcessLookupError):

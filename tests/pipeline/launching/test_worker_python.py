@@ -7,6 +7,7 @@ import socket
 import struct
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pyspark
@@ -79,16 +80,19 @@ def test_the_steps_of_a_stateful_operators_preparation_are_discarded(python: str
 
 
 @pytest.mark.spark
-def test_a_worker_whose_connection_spark_closes_leaves_no_trace(python: str, tmp_path: Path) -> None:
+def test_a_worker_whose_connection_spark_closes_leaves_no_trace(python: str) -> None:
     """Spark starts the workers that plan queries with pyspark's daemon, whatever the session's settings."""
-    settings = {"PYTHON_UNIX_DOMAIN_ENABLED": "true", "PYTHON_WORKER_FACTORY_SOCK_DIR": str(tmp_path)}
-    with subprocess.Popen(
-        [python, "-m", "pyspark.daemon", "pyspark.worker"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env={**os.environ, **settings},
-    ) as daemon:
+    settings = {"PYTHON_UNIX_DOMAIN_ENABLED": "true"}
+    with (
+        tempfile.TemporaryDirectory() as directory,  # the socket's path may have 107 bytes
+        subprocess.Popen(
+            [python, "-m", "pyspark.daemon", "pyspark.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={**os.environ, **settings, "PYTHON_WORKER_FACTORY_SOCK_DIR": directory},
+        ) as daemon,
+    ):
         assert daemon.stdin is not None
         assert daemon.stdout is not None
         assert daemon.stderr is not None
