@@ -17,7 +17,7 @@ from penstock.client.connections.cluster import Cluster as Client
 from penstock.sql.engine import Engine, EngineConfig, EngineError
 from penstock.sql.engine.ground.cluster_topics import Topics
 from penstock.sql.engine.ground.entities import CommandStatusEntity, Entity, to_json
-from penstock.sql.engine.reading.results import Row
+from penstock.sql.engine.reading.results import QueryResult, Row
 
 T = TypeVar("T")
 
@@ -28,6 +28,18 @@ def eventually(found: Callable[[], T], wanted: Callable[[T], bool], timeout_s: f
     while not wanted(result := found()) and time.monotonic() < deadline:
         time.sleep(0.02)
     return result
+
+
+def taken(result: QueryResult, count: int) -> list[Row]:
+    """The next rows of a result."""
+    found: list[Row] = []
+    deadline = time.monotonic() + 60
+    while len(found) < count and time.monotonic() < deadline:
+        for row in result.rows(timeout_s=0.1):
+            found.append(row)
+            if len(found) == count:
+                break
+    return found
 
 
 def topics_of(servers: str) -> set[str]:

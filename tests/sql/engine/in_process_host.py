@@ -14,11 +14,12 @@ from penstock.client.connections.cluster import Cluster
 from penstock.client.connections.metadata import TopicPartition
 from penstock.client.producing.producer import Producer, ProducerConfig
 from penstock.client.reading.fetcher import FetchConfig
-from penstock.client.reading.follower import Committed, Follower
+from penstock.client.reading.follower import Committed, Follower, Start
 from penstock.protocol.murmur2 import partition_for_key
 from penstock.protocol.records import Record, decode_batches, encode_batch
 from penstock.spark.observing.query_metrics import QueryMetrics
 from penstock.sql.engine.ground.cluster_topics import topics_read
+from penstock.sql.engine.reading.feeds import Feeds
 from penstock.sql.engine.reading.local_tasks import LocalTasks
 from penstock.sql.engine.reading.topic_reader import counts_of
 from penstock.sql.engine.running.host import QueryActivity, QueryFailure, QueryState, QueryStatus
@@ -47,8 +48,9 @@ class _Tail:
         self._failed = failed
         self._begun = threading.Event()
         self._is_over = False
-        self._next: dict[TopicPartition, int] = {}
-        from_end = [topic for topic, is_from_end in topics.items() if is_from_end]
+        feeds = Feeds(config)
+        self._next, _, topic_ids = feeds.bounds(topics)
+        feeds.close()
         self._follower = Follower(
             config,
             FetchConfig(),
@@ -56,7 +58,7 @@ class _Tail:
             lambda topic, count: range(count),
             self,
             name=name,
-            from_end=from_end,
+            starts={tp: Start(topic_ids[tp.topic], offset) for tp, offset in self._next.items()},
         )
 
     def start(self) -> None:

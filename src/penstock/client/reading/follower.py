@@ -30,7 +30,7 @@ from penstock.client.errors import (
     error_from,
 )
 from penstock.client.reading.fetcher import FetchConfig
-from penstock.client.reading.offsets import EARLIEST, LATEST, IsolationLevel, list_offsets
+from penstock.client.reading.offsets import EARLIEST, IsolationLevel, list_offsets
 from penstock.protocol.batch import NO_LEADER_EPOCH, CorruptBatch
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import ZERO_UUID, FetchRequest, FetchResponse
@@ -68,6 +68,13 @@ class Committed(NamedTuple):
     stable_end: int
 
 
+class Start(NamedTuple):
+    """Where the reading of a partition begins, unless the topic with this id is gone by then."""
+
+    topic_id: bytes
+    offset: int
+
+
 class Taker(Protocol):
     """The receiver of followed batches. Its methods are called in the follower's thread."""
 
@@ -81,7 +88,10 @@ class Taker(Protocol):
         """Note that a partition is no longer followed."""
 
     def begin(self, tp: TopicPartition, offset: int) -> None:
-        """Start reading at this offset: for the first time, or again because the log was replaced."""
+        """Start reading at this offset: for the first time, or again because the log was replaced.
+
+        It is not called for a partition that begins at the `Start` which the follower was given.
+        """
 
     def take(self, arrived: Mapping[TopicPartition, Committed]) -> None:
         """Receive the batches of one response."""
@@ -108,8 +118,8 @@ class Follower:
         fetch: the fetch settings; ``isolation.level`` is always ``read_committed``.
         topics: the topics to follow; they need not exist yet.
         choice: selects the partitions to follow.
-        from_end: topics whose partitions are read from their end, if they exist when following begins; all
-            others are read from their beginning.
+        starts: where to begin. Other partitions are read from their beginning, and so are those of a topic
+            that was deleted and created again since then.
         rest_s: pause before the next fetch to a broker once its partitions are read to the end, so that many
             small batches arrive together. The first records after an idle period arrive at once.
     """
@@ -123,10 +133,9 @@ class Follower:
         taker: Taker,
         *,
         name: str,
-        from_end: Collection[str] = (),
+        starts: Mapping[TopicPartition, Start] | None = None,
         rest_s: float = 0.0,
     ) -> None:
-        self._from_end = frozenset(from_end)
         self._rest_s = rest_s
         self._rests_until: dict[int, float] = {}
         self._cluster = Cluster(replace(config, api_timeout_ms=min(config.api_timeout_ms, _ATTEMPT_MS)))
@@ -136,7 +145,7 @@ class Follower:
         self._taker = taker
         self._is_chosen = False
         self._look_at = 0.0
-        self._cursors: dict[TopicPartition, _Cursor] = {}
+        self._cursors = {tp: _Cursor(start.offset, start.topic_id) for tp, start in (starts or {}).items()}
         self._counts: Mapping[str, int] = {}
         self._restarted: set[TopicPartition] = set()
         """Partitions that the taker restarted, and that are not followed again yet."""
@@ -253,9 +262,7 @@ class Follower:
         for tp in self._gone(found):
             del self._cursors[tp]
         new = sorted(wanted - self._cursors.keys())
-        asked = {tp: LATEST if tp.topic in self._from_end else EARLIEST for tp in new}
-        listed = list_offsets(self._cluster, asked, IsolationLevel.READ_COMMITTED)
-        self._from_end = frozenset()
+        listed = list_offsets(self._cluster, dict.fromkeys(new, EARLIEST), IsolationLevel.READ_COMMITTED)
         if new:
             # Fetches in flight do not include the new partitions and may last.
             self._disconnect_all()

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
-from engine_server import Server
+from engine_server import Server, taken
 
+from penstock.client.errors import ClientError
+from penstock.client.reading.follower import Follower
 from penstock.protocol.murmur2 import partition_for_key
+from penstock.sql.engine.reading.feeds import Feed
 from waiting import wait_until
 
+FOLLOW = "SELECT * FROM s EMIT CHANGES;"
 COUNTS = [7, 1, 3]
 """The numbers of partitions of a topic, one incarnation after another."""
 KEYS = [f"k{number}" for number in range(9)]
@@ -71,13 +76,58 @@ def test_a_source_table_and_a_push_query_follow_a_topic_that_is_replaced(
         " WITH (kafka_topic='s', key_format='KAFKA', value_format='JSON');"
     )
     server.becomes("SELECT * FROM r;", ROWS)
-    pushed = server.engine.query("SELECT * FROM s EMIT CHANGES;", {"auto.offset.reset": "latest"})
+    pushed = server.engine.query(FOLLOW, {"auto.offset.reset": "latest"})
+    replace(server, after)
+    server.run("INSERT INTO s VALUES ('new', 1); INSERT INTO s VALUES ('newer', 2);")
+    assert sorted(taken(pushed, 2)) == [("new", 1), ("newer", 2)]
+    pushed.close()
+    server.becomes("SELECT * FROM r;", [("new", 1), ("newer", 2)])
+
+
+def test_a_push_query_whose_topic_is_replaced_as_it_starts_reads_the_new_one(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The topic is replaced after the query has listed its end, and before it is followed."""
+    start = Feed.start
+
+    def start_late(feed: Feed) -> None:
+        replace(server, 1)
+        server.run("INSERT INTO s VALUES ('new', 1); INSERT INTO s VALUES ('newer', 2);")
+        start(feed)
+
+    server.run(create("STREAM", 1) + INSERTS)
+    monkeypatch.setattr(Feed, "start", start_late)
+    pushed = server.engine.query(FOLLOW, {"auto.offset.reset": "latest"})
+    assert taken(pushed, 2) == [("new", 1), ("newer", 2)]
+
+
+def test_a_push_query_that_starts_before_the_replacement_is_noticed_reads_no_row_twice(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_notice = threading.Event()
+    recover = Follower._recover
+
+    def recover_late(follower: Follower, error: ClientError) -> None:
+        assert may_notice.wait(60)
+        recover(follower, error)
+
+    server.run(create("STREAM", 1) + INSERTS)
+    before = server.engine.query(FOLLOW)
+    assert taken(before, len(ROWS)) == ROWS
+    monkeypatch.setattr(Follower, "_recover", recover_late)
+    replace(server, 1)
+    server.run("INSERT INTO s VALUES ('new', 1);")
+    after = server.engine.query(FOLLOW)
+    assert taken(after, 1) == [("new", 1)]
+    may_notice.set()
+    assert taken(before, 1) == [("new", 1)]
+    server.run("INSERT INTO s VALUES ('newer', 2);")
+    assert taken(before, 1) == taken(after, 1) == [("newer", 2)]
+
+
+def replace(server: Server, partitions: int) -> None:
+    """Delete the topic and create it again, behind the server's back."""
     admin = AdminClient({"bootstrap.servers": server.servers})
     admin.delete_topics(["s"])["s"].result(30)
     wait_until(lambda: "s" not in server.topics())
-    admin.create_topics([NewTopic("s", after, 1)])["s"].result(30)
-    server.run("INSERT INTO s VALUES ('new', 1); INSERT INTO s VALUES ('newer', 2);")
-    rows = pushed.rows()
-    assert sorted([next(rows), next(rows)]) == [("new", 1), ("newer", 2)]
-    pushed.close()
-    server.becomes("SELECT * FROM r;", [("new", 1), ("newer", 2)])
+    admin.create_topics([NewTopic("s", partitions, 1)])["s"].result(30)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 
 import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
-from engine_server import Server, eventually
-from test_sql_engine_push import taken
+from engine_server import Server, eventually, taken
 
 from penstock.sql.engine import EngineError
-from penstock.sql.engine.reading.feeds import Feed, Feeds, Offsets
+from penstock.sql.engine.reading.feeds import Bounds, Feed, Feeds
 from penstock.sql.engine.reading.topic_reader import Reader
 
 S = "CREATE STREAM s (id INT KEY, v STRING) WITH (kafka_topic='s', partitions=2, format='json');"
@@ -66,8 +65,8 @@ def test_a_reader_may_hear_of_records_before_it_has_begun(
 ) -> None:
     join = Feeds.join
 
-    def joined(self: Feeds, topics: Collection[str], reader: Reader) -> dict[str, Feed]:
-        found = join(self, topics, reader)
+    def joined(self: Feeds, bounds: Bounds, reader: Reader) -> dict[str, Feed]:
+        found = join(self, bounds, reader)
         assert reader.step() is None
         return found
 
@@ -79,11 +78,11 @@ def test_a_reader_may_hear_of_records_before_it_has_begun(
 
 def test_a_chunk_may_go_beyond_the_known_end(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """The end of the topic was listed between two records that the reader then finds in one chunk."""
-    bounds, start = Feeds.bounds, Feed.start
+    list_bounds, start = Feeds.bounds, Feed.start
 
-    def listed_too_early(feeds: Feeds, topics: Mapping[str, bool]) -> tuple[Offsets, Offsets]:
-        places, ends = bounds(feeds, topics)
-        return places, {tp: min(end, 1) for tp, end in ends.items()}
+    def listed_too_early(feeds: Feeds, topics: Mapping[str, bool]) -> Bounds:
+        bounds = list_bounds(feeds, topics)
+        return bounds._replace(ends={tp: min(end, 1) for tp, end in bounds.ends.items()})
 
     def started_late(feed: Feed) -> None:
         [reader] = feed.readers

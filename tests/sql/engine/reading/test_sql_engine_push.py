@@ -3,32 +3,19 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from uuid import uuid4
 
 import pytest
-from engine_server import Server, eventually
+from engine_server import Server, eventually, taken
 
 from penstock.sql.engine import EngineConfig, EngineError, ErrorCode
 from penstock.sql.engine.reading.local_tasks import LocalTasks
-from penstock.sql.engine.reading.results import QueryResult, Row, Tombstone
+from penstock.sql.engine.reading.results import Tombstone
 
 S = "CREATE STREAM s (id INT KEY, v STRING) WITH (kafka_topic='s', partitions=2, format='json');"
 T = "CREATE TABLE t (id INT PRIMARY KEY, w STRING) WITH (kafka_topic='t', partitions=2, format='json');"
 LATEST = {"auto.offset.reset": "latest"}
-
-
-def taken(result: QueryResult, count: int) -> list[Row]:
-    """The next rows of a result."""
-    found: list[Row] = []
-    deadline = time.monotonic() + 60
-    while len(found) < count and time.monotonic() < deadline:
-        for row in result.rows(timeout_s=0.1):
-            found.append(row)
-            if len(found) == count:
-                break
-    return found
 
 
 def test_a_stream_from_its_end(start: Callable[..., Server]) -> None:

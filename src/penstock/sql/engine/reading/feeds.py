@@ -11,13 +11,13 @@ import threading
 from collections import OrderedDict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from penstock.client.config import ClientConfig
 from penstock.client.connections.cluster import Cluster
 from penstock.client.connections.metadata import TopicPartition
 from penstock.client.reading.fetcher import FetchConfig, Fetched, Fetcher, PartitionRange
-from penstock.client.reading.follower import Committed, Follower
+from penstock.client.reading.follower import Committed, Follower, Start
 from penstock.client.reading.offsets import EARLIEST, LATEST, IsolationLevel, list_offsets
 from penstock.protocol.batch import Buffer
 from penstock.protocol.records import Record, decode_batches
@@ -73,6 +73,14 @@ def _input(tp: TopicPartition, record: Record) -> Input:
     return (tp.topic, tp.partition, record.offset, record.timestamp, record.key, record.value, headers)
 
 
+class Bounds(NamedTuple):
+    """The partitions of some topics: where to start reading each, and the end of its committed records."""
+
+    places: Offsets
+    ends: Offsets
+    topic_ids: Mapping[str, bytes]
+
+
 class Follows(Protocol):
     """The callbacks of a topic's reader. The feed calls them in its own thread."""
 
@@ -93,11 +101,12 @@ class Feeds:
         self._config = config
         self._cluster = Cluster(config)
         self._asking = threading.Lock()
-        self._feeds: dict[str, Feed] = {}
+        self._feeds: dict[tuple[str, bytes], Feed] = {}
+        """By topic and id: a topic that is replaced gets another feed for those who start to read it then."""
         self._lock = threading.Lock()
 
-    def bounds(self, topics: Mapping[str, bool]) -> tuple[Offsets, Offsets]:
-        """Return the offset to start reading each partition at, and the current end of its committed records.
+    def bounds(self, topics: Mapping[str, bool]) -> Bounds:
+        """Ask the brokers for the bounds of these topics.
 
         ``topics`` maps each name to whether it is read from its end instead of its beginning. Raises
         ClientError.
@@ -110,31 +119,30 @@ class Feeds:
             ]
             ends = self._listed(partitions, LATEST)
             begins = self._listed([tp for tp in partitions if not topics[tp.topic]], EARLIEST)
-        return ends | begins, ends
+        return Bounds(ends | begins, ends, {name: each.topic_id for name, each in found.items()})
 
     def _listed(self, partitions: Collection[TopicPartition], timestamp: int) -> Offsets:
         asked = dict.fromkeys(partitions, timestamp)
         listed = list_offsets(self._cluster, asked, IsolationLevel.READ_COMMITTED)
         return {tp: each.offset for tp, each in listed.items()}
 
-    def join(self, topics: Collection[str], reader: Follows) -> dict[str, Feed]:
-        """Register a reader with the feeds of some topics until it calls `leave`."""
+    def join(self, bounds: Bounds, reader: Follows) -> dict[str, Feed]:
+        """Register a reader with the feeds of its topics until it calls `leave`."""
         with self._lock:
-            for name in topics:
-                feed = self._feeds.get(name)
-                if feed is None:
-                    feed = self._feeds[name] = Feed(self._config, name)
-                feed.readers.add(reader)
-            return {name: self._feeds[name] for name in topics}
+            for key in bounds.topic_ids.items():
+                if key not in self._feeds:
+                    self._feeds[key] = Feed(self._config, *key, bounds.ends)
+                self._feeds[key].readers.add(reader)
+            return {key[0]: self._feeds[key] for key in bounds.topic_ids.items()}
 
     def leave(self, reader: Follows) -> None:
         """Remove a reader from its feeds, and close each feed that has no readers left."""
         left: list[Feed] = []
         with self._lock:
-            for name, feed in list(self._feeds.items()):
+            for key, feed in list(self._feeds.items()):
                 feed.readers.discard(reader)
                 if not feed.readers:
-                    left.append(self._feeds.pop(name))
+                    left.append(self._feeds.pop(key))
         for feed in left:
             feed.close()
 
@@ -149,19 +157,24 @@ class Feeds:
 
 
 class Feed:
-    """The shared reading of one topic. `Feeds` adds and removes its readers."""
+    """The shared reading of one topic. `Feeds` adds and removes its readers.
 
-    def __init__(self, config: ClientConfig, topic: str) -> None:
+    It follows the topic's partitions from ``ends`` on. If the topic no longer has this id, because it was
+    deleted and created again, readers are restarted at the beginning.
+    """
+
+    def __init__(self, config: ClientConfig, topic: str, topic_id: bytes, ends: Offsets) -> None:
         self._config = replace(config, api_timeout_ms=min(config.api_timeout_ms, _ATTEMPT_MS))
         self._topic = topic
         self.readers: set[Follows] = set()
-        self.ends: dict[TopicPartition, int] = {}
+        self.ends = {tp: end for tp, end in ends.items() if tp.topic == topic}
         """The known end of each partition's committed records."""
         self._kept: OrderedDict[tuple[TopicPartition, int], Chunk] = OrderedDict()
         self._kept_bytes = 0
         self._keeping = threading.Lock()
         self._lanes: list[Lane] = []
         self._fetching = threading.Lock()
+        self._starts = {tp: Start(topic_id, end) for tp, end in self.ends.items()}
         self._follower: Follower | None = None
         self._is_closed = False
 
@@ -176,7 +189,7 @@ class Feed:
                     lambda topic, count: range(count),
                     self,
                     name=f"{self._topic} feed",
-                    from_end=[self._topic],
+                    starts=self._starts,
                 )
                 self._follower.start()
 
@@ -268,6 +281,8 @@ class Feed:
 
     def dropped(self, tp: TopicPartition) -> None:
         self.ends.pop(tp, None)
+        for reader in list(self.readers):
+            reader.restarted(tp, 0)
 
     def take(self, arrived: Mapping[TopicPartition, Committed]) -> None:
         is_more = False

@@ -104,7 +104,7 @@ def computed(feeds: Feeds, workers: Workers, app: App, result: QueuedRows, state
     """
     topology = app.topology()
     topics = topics_read(topology)
-    places, ends = feeds.bounds(topics if result.is_push else dict.fromkeys(topics, False))
-    counts = {topic: sum(tp.topic == topic for tp in places) for topic in topics}
+    bounds = feeds.bounds(topics if result.is_push else dict.fromkeys(topics, False))
+    counts = {topic: sum(tp.topic == topic for tp in bounds.places) for topic in topics}
     taker = Computing(LocalTasks(topology, counts), result, state_max_bytes)
-    return Reader(feeds, workers, taker, places, ends, follows=result.is_push)
+    return Reader(feeds, workers, taker, bounds, follows=result.is_push)

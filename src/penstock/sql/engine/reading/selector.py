@@ -121,8 +121,8 @@ class Selector:
         values = values_of(self._config, state, step.overrides)
         result = QueuedRows(f"print_{next(self._numbers)}", (), is_push=True, limit=None, text=step.text)
         printing = Printing(statement, values.registry(), result)
-        places, ends = self._feeds.bounds({statement.topic: not statement.from_beginning})
-        reader = Reader(self._feeds, self._workers, printing, places, ends, follows=True)
+        bounds = self._feeds.bounds({statement.topic: not statement.from_beginning})
+        reader = Reader(self._feeds, self._workers, printing, bounds, follows=True)
         self._begin(result, reader, _nothing)
         return result
 

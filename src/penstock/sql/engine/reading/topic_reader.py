@@ -19,7 +19,7 @@ from penstock.client.connections.cluster import Cluster
 from penstock.client.connections.metadata import TopicPartition
 from penstock.client.errors import ClientError, OffsetOutOfRange
 from penstock.sql.engine.ground.errors import EngineError, ErrorCode
-from penstock.sql.engine.reading.feeds import Chunk, Feed, Feeds
+from penstock.sql.engine.reading.feeds import Bounds, Chunk, Feed, Feeds
 from penstock.sql.engine.reading.workers import Job, Workers
 from penstock.topology.records import Input
 
@@ -59,9 +59,7 @@ class Taker(Protocol):
 class Reader(Job):
     """A job that passes the records of topics to a taker, until it is closed.
 
-    ``places`` and ``ends`` have the first offset to read and the current end of each partition, as
-    `Feeds.bounds` returns them. With ``follows`` it continues beyond the ends. `start` begins, and any thread
-    may `close` it.
+    With ``follows`` it continues beyond the ends in ``bounds``. `start` begins; any thread may `close` it.
     """
 
     def __init__(
@@ -69,8 +67,7 @@ class Reader(Job):
         feeds: Feeds,
         workers: Workers,
         taker: Taker,
-        places: Mapping[TopicPartition, int],
-        ends: Mapping[TopicPartition, int],
+        bounds: Bounds,
         *,
         follows: bool,
     ) -> None:
@@ -78,12 +75,12 @@ class Reader(Job):
         self._feeds = feeds
         self._workers = workers
         self._taker = taker
-        self._places = dict(places)
+        self._bounds = bounds
+        self._places = dict(bounds.places)
         """The first offset after the records that are held, for each partition."""
-        self._ends = dict(ends)
+        self._ends = dict(bounds.ends)
         """Up to these ends, records are read in the order of their timestamps across all topics."""
         self._follows = follows
-        self._topics = {tp.topic for tp in places}
         self._followed: Mapping[str, Feed] = {}
         self._held: dict[TopicPartition, _Held] = {}
         self._heads: list[tuple[int, TopicPartition]] = []
@@ -93,7 +90,7 @@ class Reader(Job):
         self._lock = threading.Lock()
 
     def start(self) -> None:
-        self._followed = self._feeds.join(self._topics, self)
+        self._followed = self._feeds.join(self._bounds, self)
         if self._follows:
             for feed in self._followed.values():
                 feed.start()
@@ -133,7 +130,9 @@ class Reader(Job):
             self.failed(_lost(error))
         except ClientError as error:
             if error.retriable:
-                log.info("reading will be retried topics=%s error=%s", ", ".join(sorted(self._topics)), error)
+                log.info(
+                    "reading will be retried topics=%s error=%s", ", ".join(self._bounds.topic_ids), error
+                )
                 return _RETRY_S
             self.failed(error)
         except Exception as error:
