@@ -25,7 +25,7 @@ def app() -> typer.Typer:
 @pytest.fixture
 def no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
     """The job is not run in these tests, so no broker needs to listen."""
-    monkeypatch.setattr(demo_command, "require_broker", lambda bootstrap: None)
+    monkeypatch.setattr(demo_command, "require_broker", lambda bootstrap, settings: None)
 
 
 def test_a_missing_extra_is_named_with_the_command_that_installs_it(

@@ -48,7 +48,7 @@ def bench(
     try:
         loadgen = Loadgen()
         if bootstrap is not None:
-            require_broker(bootstrap)
+            require_broker(bootstrap, {})
             start_s = None
             measured = _run(Bench(loadgen, bootstrap, broker_pid, scale), row or [], json_output)
         else:

@@ -1,10 +1,10 @@
 """The common parts of all client commands: connecting to the cluster, and reporting errors."""
 
 import re
-import socket
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Annotated, NoReturn, TypeVar
 
@@ -14,9 +14,9 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from penstock.cli.output import print_error
+from penstock.cli.wrong_server import Address, WrongServer, connect, expect_broker
 
 REQUEST_TIMEOUT_S = 15.0
-CONNECT_TIMEOUT_S = 3.0
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 DEFAULT_PORT = 9092
 
@@ -81,31 +81,38 @@ def client_settings(
     return {"log_level": 2, **from_file, **(settings or {}), "bootstrap.servers": bootstrap}
 
 
-def require_broker(bootstrap: str) -> None:
-    """End the command if nothing listens at any of the addresses.
+def require_broker(bootstrap: str, settings: Mapping[str, object], *, or_controller: bool = False) -> None:
+    """End the command if nothing listens at any of the addresses, or if the first server is no broker.
 
-    A client would retry until its own timeout, and report less about the reason.
+    A client would retry until its own timeout, and report less about the reason. ``settings`` are the
+    client's, with any prefix. Where their ``security.protocol`` is not PLAINTEXT, a connection is enough.
     """
-    if reason := _refusal(bootstrap, "--bootstrap"):
+    protocols = [str(value) for name, value in settings.items() if name.endswith("security.protocol")]
+    plaintext = all(protocol.upper() == "PLAINTEXT" for protocol in protocols)
+    contact = partial(expect_broker, or_controller=or_controller) if plaintext else connect
+    try:
+        reason = _refusal(bootstrap, "--bootstrap", contact)
+    except WrongServer as error:
+        fail(str(error), EXIT_UNREACHABLE)
+    if reason:
         unreachable(bootstrap, reason)
 
 
 def require_listener(addresses: str, option: str, complaint: str) -> None:
-    """Do the same for other servers: *complaint* says what is missing at the *option*'s addresses."""
-    if reason := _refusal(addresses, option):
+    """End the command if nothing listens at the *option*'s addresses: *complaint* says what is missing."""
+    if reason := _refusal(addresses, option, connect):
         fail(f"{option}: {complaint} at {addresses} ({reason})", EXIT_UNREACHABLE)
 
 
-def _refusal(addresses: str, option: str) -> str | None:
+def _refusal(addresses: str, option: str, contact: Callable[[Address], None]) -> str | None:
     """The reason why none of the addresses can be reached; None if something listens at one of them."""
     reasons = []
     for address in addresses.split(","):
         match = _ADDRESS.fullmatch(address.strip())
         if match is None:
             fail(f"{option} {addresses}: expected HOST:PORT, several separated by commas", EXIT_USAGE)
-        host, port = match["ipv6"] or match["host"], int(match["port"] or DEFAULT_PORT)
         try:
-            socket.create_connection((host, port), CONNECT_TIMEOUT_S).close()
+            contact(Address(match["ipv6"] or match["host"], int(match["port"] or DEFAULT_PORT)))
         except (OSError, OverflowError) as error:
             reasons.append(getattr(error, "strerror", None) or str(error))
         else:
@@ -115,9 +122,10 @@ def _refusal(addresses: str, option: str) -> str | None:
 
 def admin_client(bootstrap: str, command_config: Path | None) -> AdminClient:
     """Create an admin client; an invalid setting ends the command with an error that names it."""
-    require_broker(bootstrap)
+    settings = client_settings(bootstrap, command_config)
+    require_broker(bootstrap, settings)
     with reported_errors(bootstrap):
-        return AdminClient(client_settings(bootstrap, command_config))
+        return AdminClient(settings)
 
 
 def result_of(future: "Future[T]", bootstrap: str, subject: str | None = None) -> T:

@@ -126,7 +126,7 @@ def consume(
             "enable.partition.eof": True,
         },
     )
-    require_broker(bootstrap)
+    require_broker(bootstrap, settings)
     with reported_errors(bootstrap):
         consumer = Consumer(settings)
         try:

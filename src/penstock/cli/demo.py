@@ -112,7 +112,7 @@ def _cluster(bootstrap: str | None, view: View) -> Iterator[tuple[str, Callable[
     Without ``bootstrap`` the cluster is a node that runs for the duration of the block.
     """
     if bootstrap is not None:
-        require_broker(bootstrap)
+        require_broker(bootstrap, {})
         yield bootstrap, None
         return
     import time

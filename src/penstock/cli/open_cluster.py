@@ -8,6 +8,7 @@ from penstock.cli.connection import (
     EXIT_USAGE,
     REQUEST_TIMEOUT_S,
     CommandConfig,
+    Settings,
     client_settings,
     fail,
     require_broker,
@@ -15,26 +16,37 @@ from penstock.cli.connection import (
 )
 from penstock.client.config import ClientConfig
 from penstock.client.connections.cluster import Cluster
-from penstock.client.errors import ClientError, ServerUnreachable
+from penstock.client.errors import ClientError, ServerError, ServerUnreachable, UnsupportedByServer
 from penstock.client.settings import ConfigError
+from penstock.protocol.errors import ErrorCode
 
 
 @contextmanager
 def open_cluster(bootstrap: str, command_config: CommandConfig) -> Iterator[Cluster]:
-    """Open the cluster; errors end the command with one line and an exit code that scripts can rely on."""
-    require_broker(bootstrap)
-    with cluster_of(bootstrap, command_config) as cluster:
+    """Open the cluster; errors end the command with one line and an exit code that scripts can rely on.
+
+    A controller serves some of the requests, about ACLs and the quorum, so that its address is an error only
+    after it has refused one.
+    """
+    settings = client_settings(bootstrap, command_config)
+    require_broker(bootstrap, settings, or_controller=True)
+    with _cluster_with(settings) as cluster:
         try:
             yield cluster
         except ClientError as error:
+            if _is_of_controller(error):
+                require_broker(bootstrap, settings)
             _explain(error, bootstrap)
 
 
 def cluster_of(bootstrap: str, command_config: CommandConfig) -> Cluster:
     """Open the cluster for a caller that handles errors itself; only wrong settings end the command."""
+    return _cluster_with(client_settings(bootstrap, command_config))
+
+
+def _cluster_with(settings: Settings) -> Cluster:
     timeout_ms = str(int(REQUEST_TIMEOUT_S * 1000))
     timeouts = {"request.timeout.ms": timeout_ms, "default.api.timeout.ms": timeout_ms}
-    settings = client_settings(bootstrap, command_config)
     try:
         config = ClientConfig.from_properties(
             {**timeouts, **{name: str(value) for name, value in settings.items()}}
@@ -42,6 +54,12 @@ def cluster_of(bootstrap: str, command_config: CommandConfig) -> Cluster:
     except ConfigError as error:
         fail(str(error), EXIT_USAGE)
     return Cluster(config)
+
+
+def _is_of_controller(error: ClientError) -> bool:
+    """Whether a controller answers so to a request that only brokers serve."""
+    mismatched = isinstance(error, ServerError) and error.code is ErrorCode.MISMATCHED_ENDPOINT_TYPE
+    return mismatched or isinstance(error, UnsupportedByServer)
 
 
 def _explain(error: ClientError, bootstrap: str) -> NoReturn:

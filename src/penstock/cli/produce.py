@@ -181,7 +181,7 @@ def produce(
             "linger.ms": 5,
         },
     )
-    require_broker(bootstrap)
+    require_broker(bootstrap, settings)
     encoders = _Encoders(
         Side("key", key_format, registry, key_schema, key_message).encoder(topic),
         Side("value", value_format, registry, value_schema, value_message).encoder(topic),

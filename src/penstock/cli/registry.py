@@ -82,7 +82,7 @@ def start(
     except OSError as error:
         fail(str(error))
     servers = properties["kafkastore.bootstrap.servers"]
-    require_broker(servers)
+    require_broker(servers, properties)
     from penstock.registry.store.image import Broken
 
     try:

@@ -10,6 +10,7 @@ from urllib.parse import quote, urlencode
 import javaproperties
 
 from penstock.cli.connection import EXIT_REFUSED, EXIT_UNREACHABLE, EXIT_USAGE, fail
+from penstock.cli.wrong_server import serves_kafka
 from penstock.client.settings import ConfigError
 from penstock.registry.client.config import URL, RegistryConfig
 from penstock.registry.client.errors import RegistryRefused, RegistryUnreachable
@@ -23,6 +24,7 @@ class Registry:
     """The registry of one command. A refused request ends the command with the registry's message."""
 
     def __init__(self, at: str) -> None:
+        self._at = at
         self._transport = Transport(registry_config(at, _ONCE))
 
     def get(self, *segments: str, **query: object) -> Any:
@@ -52,7 +54,7 @@ class Registry:
         except RegistryRefused as error:
             fail(f"{error.message} ({error.code})", EXIT_REFUSED)
         except RegistryUnreachable as error:
-            registry_unreachable(error)
+            registry_unreachable(error, self._at)
 
 
 def registry_config(at: str, defaults: Mapping[str, str]) -> RegistryConfig:
@@ -67,9 +69,12 @@ def registry_config(at: str, defaults: Mapping[str, str]) -> RegistryConfig:
         fail(f"--registry {at}: {error}", EXIT_USAGE)
 
 
-def registry_unreachable(error: RegistryUnreachable) -> NoReturn:
-    """End the command because no registry answers."""
+def registry_unreachable(error: RegistryUnreachable, at: str) -> NoReturn:
+    """End the command because no registry answers at *at*, the value of the option --registry."""
+    urls = registry_config(at, {}).urls
+    kafka = [str(url) for url in urls if serves_kafka(url.host, url.port)]
+    reason = f"{kafka[0]} is a Kafka listener, not a schema registry" if kafka else str(error)
     fail(
-        f"{error}. `penstock registry start` starts one; --registry or PENSTOCK_REGISTRY names another.",
+        f"{reason}. `penstock registry start` starts one; --registry or PENSTOCK_REGISTRY names another.",
         EXIT_UNREACHABLE,
     )

@@ -133,7 +133,7 @@ def server(
     address, port = split_address(listen)
     if key is not None and certificate is None:
         fail("--tls-key: expected --tls-certificate with it", EXIT_USAGE)
-    require_broker(bootstrap)
+    require_broker(bootstrap, properties)
     try:
         config = EngineConfig(bootstrap, service_id, registry, properties, listen)
         config.server_properties  # noqa: B018  # what is wrong with them is told before Spark is started

@@ -202,7 +202,7 @@ def run(
     require_packages(_REQUIRED, "spark", "a streams application on Spark")
     _require_master(master)
     checkpoint = checkpoint or _default_checkpoint(file, application, master)
-    require_broker(bootstrap)
+    require_broker(bootstrap, options)
     from pyspark.sql import SparkSession
 
     from penstock.spark.launching.session import log_for_command
@@ -330,7 +330,7 @@ def reset(
     beside = _beside_file(file, application)
     if checkpoint is None and beside.is_dir():
         checkpoint = str(beside)
-    require_broker(bootstrap)
+    require_broker(bootstrap, options)
     with _explained(bootstrap):
         done = reset_application(
             application.topology(), bootstrap_servers=bootstrap, checkpoint=checkpoint, options=options

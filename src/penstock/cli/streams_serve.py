@@ -87,7 +87,7 @@ def serve(
         fail(str(error), EXIT_USAGE)
     except OSError as error:
         fail(str(error))
-    require_broker(bootstrap)
+    require_broker(bootstrap, properties)
     names = ", ".join(viewed.name for viewed in server.views.viewed) or "none"
     print_note(f"{application.name} is served at {server.endpoint}; stores: {names}")
     server.run()

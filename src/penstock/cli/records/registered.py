@@ -55,7 +55,7 @@ def registered_decoder(format: str, registry: str) -> Decode:
     readers: dict[int, Reader] = {}
 
     def decode(data: bytes) -> Decoded:
-        with _as_invalid(), _asking():
+        with _as_invalid(), _asking(registry):
             schema_id = schema_id_of(data, format)
             if schema_id not in readers:
                 readers[schema_id] = kind.reader(_by_id(client, schema_id, kind))
@@ -76,7 +76,7 @@ def registered_encoder(
     kind = _KINDS[format]
     client = _client(registry)
     subject = f"{topic}-{side}"
-    with _asking():
+    with _asking(registry):
         try:
             found, ask_id = _chosen(client, kind, subject, schema)
             write = kind.writer(found) if message is None else _message_writer(found, side, message)
@@ -143,14 +143,14 @@ def _by_id(client: RegistryClient, schema_id: int, kind: _Kind) -> Any:
 
 
 @contextmanager
-def _asking() -> Iterator[None]:
+def _asking(registry: str) -> Iterator[None]:
     """End the command if the registry refuses a request or cannot be reached."""
     try:
         yield
     except RegistryRefused as error:
         fail(f"{error.message} ({error.code})", EXIT_REFUSED)
     except RegistryUnreachable as error:
-        registry_unreachable(error)
+        registry_unreachable(error, registry)
 
 
 @contextmanager

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
+from penstock.cli.wrong_server import serves_kafka
+
 _TYPE: Final = "application/vnd.ksql.v1+json"
 _LINES_TYPE: Final = "application/vnd.ksqlapi.delimited.v1"
 _TIMEOUT_S: Final = 120.0
@@ -157,6 +159,8 @@ class Rest:
             yield
         except (OSError, http.client.HTTPException) as error:
             reason = getattr(error, "strerror", None) or str(error) or repr(error)
+            if serves_kafka(self._host, self._port or self._kind.default_port):
+                reason = "a Kafka listener is there"
             raise Unreachable(f"no SQL server answers at {self.url} ({reason})") from error
 
 
