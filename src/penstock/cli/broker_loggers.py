@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from penstock.cli.connection import EXIT_USAGE, fail, require_broker_id
 from penstock.cli.open_cluster import open_cluster
 from penstock.cli.output import print_json, print_table
+from penstock.cli.similar_names import did_you_mean
 from penstock.client.admin.configs import alter_log_levels, log_levels
 from penstock.client.connections.cluster import Cluster
+from penstock.client.errors import ClientError, ServerError
+from penstock.protocol.errors import ErrorCode
 
 
 def describe_loggers(
@@ -36,7 +39,23 @@ def alter_loggers(
 ) -> None:
     """Set levels, and let the loggers in ``delete`` inherit theirs."""
     with _cluster_with(broker, bootstrap, command_config) as cluster:
-        alter_log_levels(cluster, int(broker), {**values, **dict.fromkeys(delete)})
+        changes = {**values, **dict.fromkeys(delete)}
+        try:
+            alter_log_levels(cluster, int(broker), changes)
+        except ServerError as error:
+            is_invalid = error.code is ErrorCode.INVALID_CONFIG
+            if hint := _similar_loggers(cluster, broker, changes) if is_invalid else "":
+                fail(f"{str(error).removesuffix('!')}{hint}")
+            raise
+
+
+def _similar_loggers(cluster: Cluster, broker: str, names: Iterable[str]) -> str:
+    """A suggestion for the first of the names that is no logger of the broker; nothing if all are."""
+    try:
+        known = log_levels(cluster, int(broker))
+    except ClientError:  # not authorized, for example
+        return ""
+    return next((did_you_mean(name, known) for name in names if name not in known), "")
 
 
 @contextmanager

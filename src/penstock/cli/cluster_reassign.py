@@ -29,6 +29,7 @@ from penstock.cli.open_cluster import open_cluster
 from penstock.cli.output import Json, console, print_json, print_note, print_table
 from penstock.cli.partitions import parse_partitions
 from penstock.cli.rates import parse_rate_bytes_per_s, shown_bytes
+from penstock.cli.similar_names import did_you_mean_topic
 from penstock.client.admin.reassignments import list_reassignments
 from penstock.client.admin.replicas import PartitionReplicas
 from penstock.client.connections.cluster import Cluster
@@ -219,7 +220,7 @@ def _chosen(found: dict[TopicPartition, PartitionReplicas], topics: list[str]) -
         name, numbers = parse_partitions(text)
         of_topic = [tp for tp in found if tp.topic == name]
         if not of_topic:
-            fail(f"there is no topic {name!r}")
+            fail(f"there is no topic {name!r}{did_you_mean_topic(name, {tp.topic for tp in found})}")
         wanted = [TopicPartition(name, number) for number in numbers] or of_topic
         if missing := [tp for tp in wanted if tp not in found]:
             fail(f"there is no partition {missing[0]}: topic {name!r} has {len(of_topic)}")

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from enum import StrEnum
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -21,6 +22,7 @@ from penstock.cli.connection import (
     result_of,
 )
 from penstock.cli.output import console, print_json, print_table
+from penstock.cli.similar_names import topics_like
 
 app = typer.Typer(help="Show and change configurations.", no_args_is_help=True)
 
@@ -69,11 +71,10 @@ def describe(
     resource = _resource(client, kind, name, bootstrap)
     with reported_errors(bootstrap):
         futures = client.describe_configs([resource], request_timeout=REQUEST_TIMEOUT_S)
-    entries = [
-        entry
-        for _, entry in sorted(result_of(futures[resource], bootstrap, f"{kind.value} {name!r}").items())
-        if not (changed and entry.is_default)
-    ]
+    found = result_of(
+        futures[resource], bootstrap, f"{kind.value} {name!r}", partial(topics_like, client, name)
+    )
+    entries = [entry for _, entry in sorted(found.items()) if not (changed and entry.is_default)]
     if json_output:
         print_json(
             [
@@ -164,7 +165,12 @@ def _alter(
     with reported_errors(bootstrap):
         futures = client.incremental_alter_configs([resource], request_timeout=REQUEST_TIMEOUT_S)
     for future in futures.values():
-        result_of(future, bootstrap, f"{resource.restype.name.lower()} {resource.name!r}")
+        result_of(
+            future,
+            bootstrap,
+            f"{resource.restype.name.lower()} {resource.name!r}",
+            partial(topics_like, client, resource.name),
+        )
 
 
 def _resource(client: AdminClient, kind: Kind, name: str, bootstrap: str) -> ConfigResource:

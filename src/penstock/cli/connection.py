@@ -56,6 +56,9 @@ JsonOutput = Annotated[bool, typer.Option("--json", help="Print JSON for scripts
 
 T = TypeVar("T")
 
+Hint = Callable[[], str]
+"""Find a suggestion for a topic that does not exist, only once that is known."""
+
 
 def fail(message: str, code: int = EXIT_REFUSED) -> NoReturn:
     """Print *message* on stderr and end with *code*."""
@@ -128,9 +131,9 @@ def admin_client(bootstrap: str, command_config: Path | None) -> AdminClient:
         return AdminClient(settings)
 
 
-def result_of(future: "Future[T]", bootstrap: str, subject: str | None = None) -> T:
+def result_of(future: "Future[T]", bootstrap: str, subject: str | None = None, hint: Hint | None = None) -> T:
     """Wait for an admin call; an error ends the command with one line about *subject*."""
-    with reported_errors(bootstrap, subject):
+    with reported_errors(bootstrap, subject, hint):
         return future.result(REQUEST_TIMEOUT_S + 5)
 
 
@@ -141,25 +144,36 @@ def require_broker_id(name: str, broker_ids: Collection[int]) -> None:
 
 
 @contextmanager
-def reported_errors(bootstrap: str, subject: str | None = None) -> Iterator[None]:
+def reported_errors(bootstrap: str, subject: str | None = None, hint: Hint | None = None) -> Iterator[None]:
     """Report client errors as one line, with an exit code that scripts can rely on."""
     try:
         yield
     except KafkaException as error:
-        explain(error.args[0], bootstrap, subject)
+        explain(error.args[0], bootstrap, subject, hint)
     except TimeoutError:
         fail(f"no answer from {bootstrap} within {REQUEST_TIMEOUT_S:g} s", EXIT_UNREACHABLE)
 
 
-def explain(error: KafkaError, bootstrap: str, subject: str | None = None) -> NoReturn:
-    """End the command with the meaning of *error* and the *subject* that it concerns."""
-    reason = error.str().removeprefix("Broker: ").removeprefix("Local: ")
+def explain(
+    error: KafkaError, bootstrap: str, subject: str | None = None, hint: Hint | None = None
+) -> NoReturn:
+    """End the command with the meaning of *error*, the *subject* that it concerns, and the *hint*."""
+    reason = error.str().removeprefix("Broker: ").removeprefix("Local: ").removesuffix(".")
     if error.code() in _UNREACHABLE:
         unreachable(bootstrap, reason)
     about = f"{subject}: " if subject else ""
     if error.code() == KafkaError._INVALID_ARG:
         fail(f"{about}{reason}", EXIT_USAGE)
-    fail(f"{about}{reason} ({error.name().removeprefix('_')})")
+    suggestion = hint() if hint is not None and error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART else ""
+    fail(f"{about}{reason} ({_name(error)}){suggestion}")
+
+
+def _name(error: KafkaError) -> str:
+    """Kafka's name of an error that a broker returned; librdkafka's of its own, and of unknown ones."""
+    from penstock.protocol.errors import ErrorCode
+
+    code = ErrorCode.of(error.code())
+    return code.name if code == error.code() else error.name().removeprefix("_")
 
 
 def unreachable(bootstrap: str, reason: str) -> NoReturn:

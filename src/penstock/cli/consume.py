@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -26,6 +27,7 @@ from penstock.cli.records.layout import InvalidLayout, Layout
 from penstock.cli.records.printing import Print, columns_printer, json_line, write
 from penstock.cli.records.record import UndecodableRecord, decoded_record
 from penstock.cli.registry_option import DEFAULT_URL, Url
+from penstock.cli.similar_names import topics_like
 from penstock.cli.timestamps import parse_timestamp_ms
 
 POLL_S = 0.2
@@ -135,7 +137,7 @@ def consume(
                 consumer.subscribe(topics, on_assign=reading.assigned)
             else:
                 positions = _start_positions(
-                    consumer, topics, partition, from_beginning, offset, timestamp_ms
+                    consumer, topics, partition, from_beginning, offset, timestamp_ms, bootstrap
                 )
                 consumer.assign(positions)
                 reading.assigned(consumer, positions)
@@ -192,12 +194,13 @@ def _start_positions(
     from_beginning: bool,
     offset: int | None,
     timestamp_ms: int | None,
+    bootstrap: str,
 ) -> list[TopicPartition]:
     positions: list[TopicPartition] = []
     for topic in topics:
         metadata = consumer.list_topics(topic, timeout=REQUEST_TIMEOUT_S).topics[topic]
         if metadata.error is not None:
-            fail(f"topic {topic!r}: {metadata.error.str()}")
+            explain(metadata.error, bootstrap, f"topic {topic!r}", partial(topics_like, consumer, topic))
         numbers = sorted(metadata.partitions)
         if partition is not None and partition not in numbers:
             fail(f"topic {topic!r} has no partition {partition}: it has {len(numbers)}")
@@ -247,7 +250,8 @@ class _Reading:
             elif error.code() == KafkaError._PARTITION_EOF:
                 self._at_end.add(place)
             elif error.fatal() or not error.retriable():
-                explain(error, bootstrap, f"topic {message.topic()!r}")
+                topic = str(message.topic())
+                explain(error, bootstrap, f"topic {topic!r}", partial(topics_like, self._consumer, topic))
 
     def _is_over(self) -> bool:
         if self._left == 0:

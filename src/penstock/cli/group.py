@@ -22,6 +22,7 @@ from penstock.cli.connection import (
 )
 from penstock.cli.output import console, print_json, print_table
 from penstock.cli.partitions import parse_partitions
+from penstock.cli.similar_names import did_you_mean_topic
 from penstock.cli.timestamps import parse_timestamp_ms
 
 app = typer.Typer(help="List, describe, reset and delete consumer groups.", no_args_is_help=True)
@@ -242,7 +243,7 @@ def _commit(client: AdminClient, group: str, plan: dict[PartitionKey, int], boot
     answer = result_of(futures[group], bootstrap)
     for tp in answer.topic_partitions:
         if tp.error is not None:
-            fail(f"{tp.topic}-{tp.partition}: {tp.error.str()}")
+            explain(tp.error, bootstrap, f"{tp.topic}-{tp.partition}")
 
 
 def _offsets(
@@ -280,7 +281,7 @@ def _chosen_partitions(
     for wanted in topics:
         name, numbers = parse_partitions(wanted)
         if name not in known:
-            fail(f"topic {name!r} does not exist")
+            fail(f"topic {name!r} does not exist{did_you_mean_topic(name, known)}")
         partitions = known[name].partitions.keys()
         for number in numbers or partitions:
             if number not in partitions:

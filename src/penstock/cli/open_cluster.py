@@ -14,9 +14,16 @@ from penstock.cli.connection import (
     require_broker,
     unreachable,
 )
+from penstock.cli.similar_names import did_you_mean_topic
 from penstock.client.config import ClientConfig
 from penstock.client.connections.cluster import Cluster
-from penstock.client.errors import ClientError, ServerError, ServerUnreachable, UnsupportedByServer
+from penstock.client.errors import (
+    ClientError,
+    ServerError,
+    ServerUnreachable,
+    UnknownPartition,
+    UnsupportedByServer,
+)
 from penstock.client.settings import ConfigError
 from penstock.protocol.errors import ErrorCode
 
@@ -36,7 +43,7 @@ def open_cluster(bootstrap: str, command_config: CommandConfig) -> Iterator[Clus
         except ClientError as error:
             if _is_of_controller(error):
                 require_broker(bootstrap, settings)
-            _explain(error, bootstrap)
+            _explain(error, cluster, bootstrap)
 
 
 def cluster_of(bootstrap: str, command_config: CommandConfig) -> Cluster:
@@ -62,7 +69,15 @@ def _is_of_controller(error: ClientError) -> bool:
     return mismatched or isinstance(error, UnsupportedByServer)
 
 
-def _explain(error: ClientError, bootstrap: str) -> NoReturn:
+def _explain(error: ClientError, cluster: Cluster, bootstrap: str) -> NoReturn:
     if isinstance(error, ServerUnreachable):
         unreachable(bootstrap, str(error))
-    fail(str(error))
+    fail(f"{error}{_similar_topics(error.topic, cluster) if isinstance(error, UnknownPartition) else ''}")
+
+
+def _similar_topics(unknown: str, cluster: Cluster) -> str:
+    try:
+        known = cluster.refresh().topics
+    except ClientError:
+        return ""
+    return "" if unknown in known else did_you_mean_topic(unknown, known)

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterator
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -13,7 +14,6 @@ from penstock.cli.connection import (
     DEFAULT_BOOTSTRAP,
     EXIT_INTERRUPTED,
     EXIT_USAGE,
-    REQUEST_TIMEOUT_S,
     Bootstrap,
     CommandConfig,
     JsonOutput,
@@ -29,9 +29,12 @@ from penstock.cli.records.formats import Format, KeyFormat, Side, ValueFormat
 from penstock.cli.records.record_json import InvalidJsonRecord, record_from_json
 from penstock.cli.records.simple import read_json
 from penstock.cli.registry_option import DEFAULT_URL, Url
+from penstock.cli.similar_names import topics_like
 
 DELIVERY_TIMEOUT_MS = 30_000
 POLL_S = 0.1
+REASON_TIMEOUT_S = 3.0
+"""How long to ask brokers why a topic cannot be used, in addition to the delivery timeout."""
 
 
 class Compression(StrEnum):
@@ -209,9 +212,8 @@ def produce(
         _wait_for_deliveries(producer)
     if deliveries.first_error is not None:
         print_note(f"{deliveries.delivered} records acknowledged, {deliveries.failed} failed")
-        with reported_errors(bootstrap):
-            reason = _brokers_reason(deliveries.first_error, producer, topic)
-        explain(reason, bootstrap, f"topic {topic!r}")
+        reason = _brokers_reason(deliveries.first_error, producer, topic)
+        explain(reason, bootstrap, f"topic {topic!r}", partial(topics_like, producer, topic))
     if invalid is not None:
         print_note(f"{deliveries.delivered} records acknowledged before the invalid line")
         fail(invalid, EXIT_USAGE)
@@ -246,11 +248,15 @@ def _wait_for_deliveries(producer: Producer) -> None:
 def _brokers_reason(error: KafkaError, producer: Producer, topic: str) -> KafkaError:
     """The error, or the brokers' reason for it if librdkafka only knows that the topic cannot be used.
 
-    Whether a record gets one or the other depends on the time at which the brokers' answer arrives.
+    Whether a record gets one or the other depends on the time at which the brokers' answer arrives. A topic
+    that does not exist is expected to appear, until the record's time is up.
     """
-    if error.code() != KafkaError._UNKNOWN_TOPIC:
+    if error.code() not in (KafkaError._UNKNOWN_TOPIC, KafkaError._MSG_TIMED_OUT):
         return error
-    return producer.list_topics(topic, timeout=REQUEST_TIMEOUT_S).topics[topic].error or error
+    try:
+        return producer.list_topics(topic, timeout=REASON_TIMEOUT_S).topics[topic].error or error
+    except KafkaException:
+        return error
 
 
 def _header(text: str) -> tuple[str, str | bytes | None]:

@@ -1,10 +1,12 @@
 """`penstock topic`: create, list, describe, alter and delete topics."""
 
-from typing import Annotated
+from concurrent.futures import Future
+from functools import partial
+from typing import Annotated, TypeVar
 
 import typer
 from confluent_kafka import KafkaError, Node, TopicCollection
-from confluent_kafka.admin import ConfigResource, NewPartitions, NewTopic, TopicDescription
+from confluent_kafka.admin import AdminClient, ConfigResource, NewPartitions, NewTopic, TopicDescription
 
 from penstock.cli.config import parse_assignments, set_topic_configs
 from penstock.cli.connection import (
@@ -21,8 +23,11 @@ from penstock.cli.connection import (
 )
 from penstock.cli.output import Json, console, print_json, print_table
 from penstock.cli.partitions import is_internal
+from penstock.cli.similar_names import topics_like
 
 app = typer.Typer(help="Create, list, describe, alter and delete topics.", no_args_is_help=True)
+
+T = TypeVar("T")
 
 Names = Annotated[list[str], typer.Argument(metavar="TOPIC", help="Topic names.")]
 Settings = Annotated[
@@ -117,7 +122,7 @@ def describe(
     client = admin_client(bootstrap, command_config)
     with reported_errors(bootstrap):
         futures = client.describe_topics(TopicCollection(topics), request_timeout=REQUEST_TIMEOUT_S)
-    descriptions = [result_of(future, bootstrap, f"topic {name!r}") for name, future in futures.items()]
+    descriptions = [_of_existing(client, name, future, bootstrap) for name, future in futures.items()]
     resources = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in topics]
     with reported_errors(bootstrap):
         configs = client.describe_configs(resources, request_timeout=REQUEST_TIMEOUT_S)
@@ -170,7 +175,7 @@ def alter(
         futures = client.create_partitions(
             [NewPartitions(topic, partitions)], request_timeout=REQUEST_TIMEOUT_S
         )
-        result_of(futures[topic], bootstrap, f"topic {topic!r}")
+        _of_existing(client, topic, futures[topic], bootstrap)
     if config or delete_config:
         set_topic_configs(client, topic, parse_assignments(config or []), delete_config or [], bootstrap)
     if json_output:
@@ -190,11 +195,16 @@ def delete(
     client = admin_client(bootstrap, command_config)
     futures = client.delete_topics(topics, request_timeout=REQUEST_TIMEOUT_S)
     for name, future in futures.items():
-        result_of(future, bootstrap, f"topic {name!r}")
+        _of_existing(client, name, future, bootstrap)
         if not json_output:
             console().print(f"deleted {name}")
     if json_output:
         print_json([{"topic": name, "deleted": True} for name in futures])
+
+
+def _of_existing(client: AdminClient, name: str, future: "Future[T]", bootstrap: str) -> T:
+    """Wait for a call about a topic; if there is no such topic, the error suggests others."""
+    return result_of(future, bootstrap, f"topic {name!r}", partial(topics_like, client, name))
 
 
 def _ids(nodes: list[Node]) -> str:
