@@ -1,9 +1,9 @@
 """`penstock consume`: print a topic's records."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, Message, TopicPartition
@@ -21,6 +21,7 @@ from penstock.cli.connection import (
     reported_errors,
     require_broker,
 )
+from penstock.cli.coordinator import SILENCE_S, require_coordinator
 from penstock.cli.output import print_error
 from penstock.cli.records.formats import Format, KeyFormat, Side, ValueFormat
 from penstock.cli.records.layout import InvalidLayout, Layout
@@ -135,6 +136,7 @@ def consume(
             reading = _Reading(consumer, max_messages, timeout, exit_at_end)
             if group is not None:
                 consumer.subscribe(topics, on_assign=reading.assigned)
+                reading.in_group(partial(require_coordinator, bootstrap, command_config, group))
             else:
                 positions = _start_positions(
                     consumer, topics, partition, from_beginning, offset, timestamp_ms, bootstrap
@@ -226,18 +228,28 @@ class _Reading:
         self._at_end: set[tuple[str | None, int | None]] = set()
         self._assigned: set[tuple[str | None, int | None]] = set()
         self._idle_since_s = time.monotonic() + JOIN_ALLOWANCE_S
+        self._require_coordinator: Callable[[], None] | None = None
+        self._silent_at_s = time.monotonic() + SILENCE_S
+
+    def in_group(self, require_coordinator: Callable[[], None]) -> None:
+        """Expect partitions from a group; *require_coordinator* is called once if that takes a while."""
+        self._require_coordinator = require_coordinator
 
     def assigned(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
         """Set the partitions to read; the callback of a group's rebalance."""
         self._assigned = {(tp.topic, tp.partition) for tp in partitions}
         self._at_end &= self._assigned
         self._idle_since_s = time.monotonic()
+        self._require_coordinator = None
 
     def messages(self, bootstrap: str) -> Iterator[Message]:
         """Yield records in the order of arrival; an error that is not retriable ends the command."""
         while not self._is_over():
             message = self._consumer.poll(POLL_S)
             if message is None:
+                if self._require_coordinator is not None and time.monotonic() >= self._silent_at_s:
+                    self._require_coordinator()
+                    self._require_coordinator = None
                 continue
             place = (message.topic(), message.partition())
             error = message.error()
@@ -250,8 +262,12 @@ class _Reading:
             elif error.code() == KafkaError._PARTITION_EOF:
                 self._at_end.add(place)
             elif error.fatal() or not error.retriable():
-                topic = str(message.topic())
-                explain(error, bootstrap, f"topic {topic!r}", partial(topics_like, self._consumer, topic))
+                self._explain(error, message.topic(), bootstrap)
+
+    def _explain(self, error: KafkaError, topic: str | None, bootstrap: str) -> NoReturn:
+        if topic is None:  # an error about the group
+            explain(error, bootstrap)
+        explain(error, bootstrap, f"topic {topic!r}", partial(topics_like, self._consumer, topic))
 
     def _is_over(self) -> bool:
         if self._left == 0:

@@ -20,6 +20,7 @@ from penstock.cli.connection import (
     reported_errors,
     result_of,
 )
+from penstock.cli.coordinator import group_result
 from penstock.cli.output import console, print_json, print_table
 from penstock.cli.partitions import parse_partitions
 from penstock.cli.similar_names import did_you_mean_topic
@@ -77,13 +78,13 @@ def describe(
     client = admin_client(bootstrap, command_config)
     with reported_errors(bootstrap):
         future = client.describe_consumer_groups([group], request_timeout=REQUEST_TIMEOUT_S)[group]
-    description = result_of(future, bootstrap, f"group {group!r}")
+    description = group_result(future, bootstrap, command_config, group)
     owners = {
         (tp.topic, tp.partition): member.member_id
         for member in description.members
         for tp in member.assignment.topic_partitions
     }
-    lags = _lags(client, group, owners, bootstrap)
+    lags = _lags(client, _committed(client, group, bootstrap, command_config), owners, bootstrap)
     if description.state is ConsumerGroupState.DEAD and not lags:
         fail(f"there is no group {group!r}")
     state = description.state.name.lower()
@@ -165,7 +166,7 @@ def reset_offsets(
         )
     timestamp_ms = None if to_timestamp is None else parse_timestamp_ms(to_timestamp)
     client = admin_client(bootstrap, command_config)
-    committed = _committed(client, group, bootstrap)
+    committed = _committed(client, group, bootstrap, command_config)
     partitions = _chosen_partitions(client, topic or [], committed, bootstrap)
     if not partitions:
         fail(f"group {group!r} has no committed offsets: name the topics with --topic")
@@ -182,7 +183,7 @@ def reset_offsets(
         wanted = earliest if to_earliest else latest
     plan = {key: min(max(wanted[key], earliest[key]), latest[key]) for key in sorted(partitions)}
     if execute:
-        _commit(client, group, plan, bootstrap)
+        _commit(client, group, plan, bootstrap, command_config)
     if json_output:
         print_json(
             {
@@ -215,7 +216,7 @@ def delete(
     with reported_errors(bootstrap):
         futures = client.delete_consumer_groups(groups, request_timeout=REQUEST_TIMEOUT_S)
     for name, future in futures.items():
-        result_of(future, bootstrap, f"group {name!r}")
+        group_result(future, bootstrap, command_config, name)
         if not json_output:
             console().print(f"deleted {name}")
     if json_output:
@@ -225,22 +226,30 @@ def delete(
 PartitionKey = tuple[str, int]
 
 
-def _committed(client: AdminClient, group: str, bootstrap: str) -> dict[PartitionKey, int]:
+def _committed(
+    client: AdminClient, group: str, bootstrap: str, command_config: CommandConfig
+) -> dict[PartitionKey, int]:
     with reported_errors(bootstrap):
         futures = client.list_consumer_group_offsets(
             [ConsumerGroupTopicPartitions(group)], request_timeout=REQUEST_TIMEOUT_S
         )
-    answer = result_of(futures[group], bootstrap)
+    answer = group_result(futures[group], bootstrap, command_config, group)
     return {(tp.topic, tp.partition): tp.offset for tp in answer.topic_partitions if tp.offset >= 0}
 
 
-def _commit(client: AdminClient, group: str, plan: dict[PartitionKey, int], bootstrap: str) -> None:
+def _commit(
+    client: AdminClient,
+    group: str,
+    plan: dict[PartitionKey, int],
+    bootstrap: str,
+    command_config: CommandConfig,
+) -> None:
     partitions = [TopicPartition(topic, partition, offset) for (topic, partition), offset in plan.items()]
     with reported_errors(bootstrap):
         futures = client.alter_consumer_group_offsets(
             [ConsumerGroupTopicPartitions(group, partitions)], request_timeout=REQUEST_TIMEOUT_S
         )
-    answer = result_of(futures[group], bootstrap)
+    answer = group_result(futures[group], bootstrap, command_config, group)
     for tp in answer.topic_partitions:
         if tp.error is not None:
             explain(tp.error, bootstrap, f"{tp.topic}-{tp.partition}")
@@ -258,9 +267,11 @@ def _offsets(
 
 
 def _lags(
-    client: AdminClient, group: str, owners: dict[PartitionKey, str], bootstrap: str
+    client: AdminClient,
+    committed: dict[PartitionKey, int],
+    owners: dict[PartitionKey, str],
+    bootstrap: str,
 ) -> list[PartitionLag]:
-    committed = _committed(client, group, bootstrap)
     partitions = set(committed) | set(owners)
     ends = _offsets(client, partitions, OffsetSpec.latest(), bootstrap) if partitions else {}
     return [

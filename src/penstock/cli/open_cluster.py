@@ -52,15 +52,26 @@ def cluster_of(bootstrap: str, command_config: CommandConfig) -> Cluster:
 
 
 def _cluster_with(settings: Settings) -> Cluster:
-    timeout_ms = str(int(REQUEST_TIMEOUT_S * 1000))
-    timeouts = {"request.timeout.ms": timeout_ms, "default.api.timeout.ms": timeout_ms}
     try:
-        config = ClientConfig.from_properties(
-            {**timeouts, **{name: str(value) for name, value in settings.items()}}
-        )
+        return Cluster(_config_of(settings))
     except ConfigError as error:
         fail(str(error), EXIT_USAGE)
-    return Cluster(config)
+
+
+def client_config(bootstrap: str, command_config: CommandConfig) -> ClientConfig:
+    """The settings of the command for this package's own client.
+
+    Raises ConfigError, also for settings that librdkafka understands, such as SASL without a JAAS config.
+    """
+    return _config_of(client_settings(bootstrap, command_config))
+
+
+def _config_of(settings: Settings) -> ClientConfig:
+    timeout_ms = str(int(REQUEST_TIMEOUT_S * 1000))
+    timeouts = {"request.timeout.ms": timeout_ms, "default.api.timeout.ms": timeout_ms}
+    return ClientConfig.from_properties(
+        {**timeouts, **{name: str(value) for name, value in settings.items()}}
+    )
 
 
 def _is_of_controller(error: ClientError) -> bool:

@@ -45,6 +45,9 @@ class UnsupportedByServer(ClientError):
 class ServerError(ClientError):
     """The server answered with an error code."""
 
+    detail: str | None = None
+    """The server's own reason; None if it sent nothing beyond the code."""
+
     def __init__(self, code: ErrorCode, message: str) -> None:
         super().__init__(message)
         self.code = code
@@ -106,4 +109,7 @@ def error_from(code: int, where: str, detail: str | None = None) -> ServerError:
         return ServerError(
             ErrorCode.UNKNOWN_SERVER_ERROR, f"{where}: error code {code}, unknown to this client"
         )
-    return ServerError(known, f"{where}: {known.name}: {detail or known.default_message}")
+    error = ServerError(known, f"{where}: {known.name}: {detail or known.default_message}")
+    if detail and detail != known.default_message:
+        error.detail = detail
+    return error
