@@ -114,13 +114,24 @@ def _refusal(addresses: str, option: str, contact: Callable[[Address], None]) ->
         match = _ADDRESS.fullmatch(address.strip())
         if match is None:
             fail(f"{option} {addresses}: expected HOST:PORT, several separated by commas", EXIT_USAGE)
-        try:
-            contact(Address(match["ipv6"] or match["host"], int(match["port"] or DEFAULT_PORT)))
-        except (OSError, OverflowError) as error:
-            reasons.append(getattr(error, "strerror", None) or str(error))
-        else:
+        failure = _failure(contact, Address(match["ipv6"] or match["host"], int(match["port"] or DEFAULT_PORT)))
+        if failure is None:
             return None
+        reasons.append(failure)
     return "; ".join(dict.fromkeys(reasons))
+
+
+def connect_failure(host: str, port: int) -> str | None:
+    """The reason why a connection to this address fails; None if something listens there."""
+    return _failure(connect, Address(host, port))
+
+
+def _failure(contact: Callable[[Address], None], address: Address) -> str | None:
+    try:
+        contact(address)
+    except (OSError, OverflowError) as error:
+        return getattr(error, "strerror", None) or str(error)
+    return None
 
 
 def admin_client(bootstrap: str, command_config: Path | None) -> AdminClient:
@@ -158,14 +169,23 @@ def explain(
     error: KafkaError, bootstrap: str, subject: str | None = None, hint: Hint | None = None
 ) -> NoReturn:
     """End the command with the meaning of *error*, the *subject* that it concerns, and the *hint*."""
-    reason = error.str().removeprefix("Broker: ").removeprefix("Local: ").removesuffix(".")
+    reason = _reason(error)
     if error.code() in _UNREACHABLE:
         unreachable(bootstrap, reason)
     about = f"{subject}: " if subject else ""
     if error.code() == KafkaError._INVALID_ARG:
         fail(f"{about}{reason}", EXIT_USAGE)
     suggestion = hint() if hint is not None and error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART else ""
-    fail(f"{about}{reason} ({_name(error)}){suggestion}")
+    fail(f"{about}{meaning(error)}{suggestion}")
+
+
+def meaning(error: KafkaError) -> str:
+    """The words of *error* and its name."""
+    return f"{_reason(error)} ({_name(error)})"
+
+
+def _reason(error: KafkaError) -> str:
+    return error.str().removeprefix("Broker: ").removeprefix("Local: ").removesuffix(".")
 
 
 def _name(error: KafkaError) -> str:

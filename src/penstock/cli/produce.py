@@ -1,7 +1,7 @@
 """`penstock produce`: write lines from a file or standard input to a topic."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -30,11 +30,16 @@ from penstock.cli.records.record_json import InvalidJsonRecord, record_from_json
 from penstock.cli.records.simple import read_json
 from penstock.cli.registry_option import DEFAULT_URL, Url
 from penstock.cli.similar_names import topics_like
+from penstock.cli.unacknowledged import Unacknowledged
 
 DELIVERY_TIMEOUT_MS = 30_000
 POLL_S = 0.1
-REASON_TIMEOUT_S = 3.0
-"""How long to ask brokers why a topic cannot be used, in addition to the delivery timeout."""
+_WITHOUT_REASON = {KafkaError._MSG_TIMED_OUT, KafkaError._UNKNOWN_TOPIC}
+"""librdkafka's own errors of records, for which the brokers have the reason.
+
+For a topic that cannot be used it reports either the second one or the brokers' error, by the time at which
+their answer arrives.
+"""
 
 
 class Compression(StrEnum):
@@ -82,13 +87,26 @@ class _Deliveries:
         self.delivered = 0
         self.failed = 0
         self.first_error: KafkaError | None = None
+        self.first_partition: int | None = None
+        """The partition of the first record that failed; None if it had none yet."""
+
+    @property
+    def finished(self) -> int:
+        return self.delivered + self.failed
 
     def __call__(self, error: KafkaError | None, message: Message) -> None:
         if error is None:
             self.delivered += 1
         else:
-            self.failed += 1
-            self.first_error = self.first_error or error
+            partition = message.partition()
+            self.fail(error, None if partition is None or partition < 0 else partition)
+
+    def fail(self, error: KafkaError, partition: int | None) -> None:
+        """Count a record that failed, perhaps before it was sent."""
+        self.failed += 1
+        if self.first_error is None:
+            self.first_error = error
+            self.first_partition = partition
 
 
 def produce(
@@ -192,6 +210,14 @@ def produce(
     deliveries = _Deliveries()
     with reported_errors(bootstrap):
         producer = Producer(settings)
+    waiting = Unacknowledged(
+        producer, client_settings(bootstrap, command_config), topic, needs_isr=acks is Acks.ALL
+    )
+
+    def poll(timeout_s: float) -> None:
+        producer.poll(timeout_s)
+        waiting.report(deliveries.finished, partition)
+
     interrupted = False
     invalid = None
     try:
@@ -205,15 +231,20 @@ def produce(
             except (InvalidJsonRecord, InvalidValue) as error:
                 invalid = f"line {number}: {error}"
                 break
-            _send(producer, topic, record, headers, partition, deliveries)
-        _wait_for_deliveries(producer)
+            _send(producer, topic, record, headers, partition, deliveries, poll)
+        _wait_for_deliveries(producer, poll)
     except KeyboardInterrupt:
         interrupted = True
-        _wait_for_deliveries(producer)
+        _wait_for_deliveries(producer, poll)
     if deliveries.first_error is not None:
         print_note(f"{deliveries.delivered} records acknowledged, {deliveries.failed} failed")
-        reason = _brokers_reason(deliveries.first_error, producer, topic)
-        explain(reason, bootstrap, f"topic {topic!r}", partial(topics_like, producer, topic))
+        about = f"topic {topic!r}"
+        if deliveries.first_error.code() in _WITHOUT_REASON:
+            with reported_errors(bootstrap):
+                obstacle = waiting.obstacle(deliveries.first_partition)
+            if obstacle is not None:
+                fail(f"{about}: {obstacle.reason}", obstacle.exit_code)
+        explain(deliveries.first_error, bootstrap, about, partial(topics_like, producer, topic))
     if invalid is not None:
         print_note(f"{deliveries.delivered} records acknowledged before the invalid line")
         fail(invalid, EXIT_USAGE)
@@ -239,24 +270,10 @@ def _lines(file: Path | None) -> Iterator[bytes]:
         fail(f"cannot read {file}: {error.strerror}", EXIT_USAGE)
 
 
-def _wait_for_deliveries(producer: Producer) -> None:
+def _wait_for_deliveries(producer: Producer, poll: Callable[[float], None]) -> None:
     """Wait until each record is acknowledged or has timed out; `flush()` is not safe to interrupt."""
     while len(producer):
-        producer.poll(POLL_S)
-
-
-def _brokers_reason(error: KafkaError, producer: Producer, topic: str) -> KafkaError:
-    """The error, or the brokers' reason for it if librdkafka only knows that the topic cannot be used.
-
-    Whether a record gets one or the other depends on the time at which the brokers' answer arrives. A topic
-    that does not exist is expected to appear, until the record's time is up.
-    """
-    if error.code() not in (KafkaError._UNKNOWN_TOPIC, KafkaError._MSG_TIMED_OUT):
-        return error
-    try:
-        return producer.list_topics(topic, timeout=REASON_TIMEOUT_S).topics[topic].error or error
-    except KafkaException:
-        return error
+        poll(POLL_S)
 
 
 def _header(text: str) -> tuple[str, str | bytes | None]:
@@ -292,6 +309,7 @@ def _send(
     headers: Headers,
     partition: int | None,
     deliveries: _Deliveries,
+    poll: Callable[[float], None],
 ) -> None:
     chosen = record.partition if partition is None else partition
     while True:
@@ -306,12 +324,11 @@ def _send(
                 timestamp=record.timestamp_ms or 0,  # 0: now
             )
         except BufferError:
-            producer.poll(POLL_S)
+            poll(POLL_S)
         except KafkaException as error:
             # The record was never sent: the partition is unknown or the record exceeds message.max.bytes.
-            deliveries.failed += 1
-            deliveries.first_error = deliveries.first_error or error.args[0]
+            deliveries.fail(error.args[0], chosen)
             return
         else:
-            producer.poll(0)
+            poll(0)
             return
