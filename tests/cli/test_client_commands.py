@@ -134,6 +134,30 @@ def test_a_group_reads_commits_is_reset_and_deleted(penstock: Penstock, topic: s
     assert group not in {row["group"] for row in penstock.json("group", "list")}
 
 
+@pytest.mark.parametrize(
+    ("words", "to", "warning"),
+    [
+        (("--to-offset", "7"), 3, "New offset (7) is higher than latest offset"),
+        (("--shift-by", "1"), 3, "New offset (4) is higher than latest offset"),
+        (("--shift-by", "-4"), 0, "New offset (-1) is lower than earliest offset"),
+        (("--shift-by", "-3"), 0, None),
+        (("--to-offset", "3"), 3, None),
+        (("--to-timestamp", "9999-01-01"), 3, None),
+    ],
+)
+def test_an_offset_outside_the_log_is_moved_into_it_with_a_warning(
+    penstock: Penstock, topic: str, words: tuple[str, ...], to: int, warning: str | None
+) -> None:
+    group = f"group-{topic}"
+    penstock.ok("produce", topic, stdin="a\nb\nc\n")
+    penstock.ok("group", "reset-offsets", group, "--topic", topic, "--to-latest", "--execute")
+    done = penstock.run("group", "reset-offsets", group, *words, "--json")
+    [planned] = json.loads(done.stdout)["offsets"]
+    assert (done.returncode, planned["to"]) == (0, to)
+    expected = f"warning: {warning} for topic partition {topic}-0. Value will be set to {to}\n"
+    assert done.stderr == ("" if warning is None else expected)
+
+
 def test_configurations_are_shown_and_changed(penstock: Penstock, topic: str) -> None:
     penstock.ok("topic", "create", topic)
     penstock.ok("config", "alter", "topic", topic, "--set", "cleanup.policy=compact")

@@ -21,7 +21,7 @@ from penstock.cli.connection import (
     result_of,
 )
 from penstock.cli.coordinator import group_result
-from penstock.cli.output import console, print_json, print_table
+from penstock.cli.output import console, print_json, print_table, print_warning
 from penstock.cli.partitions import parse_partitions
 from penstock.cli.similar_names import did_you_mean_topic
 from penstock.cli.timestamps import parse_timestamp_ms
@@ -157,7 +157,10 @@ def reset_offsets(
     command_config: CommandConfig = None,
     json_output: JsonOutput = False,
 ) -> None:
-    """Move a group's committed offsets; the group must have no members."""
+    """Move a group's committed offsets; the group must have no members.
+
+    An offset outside a partition's log becomes the nearest one within it, with a warning.
+    """
     targets = [to_earliest, to_latest, to_offset is not None, to_timestamp is not None, shift_by is not None]
     if sum(targets) != 1:
         fail(
@@ -181,7 +184,7 @@ def reset_offsets(
         wanted = dict.fromkeys(partitions, to_offset)
     else:
         wanted = earliest if to_earliest else latest
-    plan = {key: min(max(wanted[key], earliest[key]), latest[key]) for key in sorted(partitions)}
+    plan = {key: _within_log(key, wanted[key], earliest[key], latest[key]) for key in sorted(partitions)}
     if execute:
         _commit(client, group, plan, bootstrap, command_config)
     if json_output:
@@ -264,6 +267,19 @@ def _offsets(
             request_timeout=REQUEST_TIMEOUT_S,
         )
     return {(tp.topic, tp.partition): result_of(future, bootstrap).offset for tp, future in futures.items()}
+
+
+def _within_log(key: PartitionKey, wanted: int, earliest: int, latest: int) -> int:
+    """The offset, or the nearest one within the log, with a warning in the words of Kafka's tool."""
+    nearest = min(max(wanted, earliest), latest)
+    if nearest != wanted:
+        topic, partition = key
+        beyond = "higher than latest" if wanted > latest else "lower than earliest"
+        print_warning(
+            f"New offset ({wanted}) is {beyond} offset for topic partition {topic}-{partition}. "
+            f"Value will be set to {nearest}"
+        )
+    return nearest
 
 
 def _lags(

@@ -35,6 +35,11 @@ def print_error(message: str) -> None:
     _beside().print(f"[bold red]error:[/] {escape(message)}")
 
 
+def print_warning(message: str) -> None:
+    """Print one line on stderr about something that may not be what the user wants."""
+    _beside().print(f"[bold yellow]warning:[/] {escape(message)}")
+
+
 def print_note(message: str) -> None:
     """Print one dimmed line on stderr, since a script may read the results on stdout."""
     _beside().print(escape(message), style="dim")
