@@ -1,6 +1,8 @@
 """`penstock produce` while brokers acknowledge nothing: it names their reason as it waits and at its end."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -61,7 +63,7 @@ def test_a_failure_names_the_brokers_reason(bootstrap: str, monkeypatch: pytest.
     for words, reason in (
         (("short",), f"topic 'short': {SHORT}"),
         (("lost", "--partition", lost), f"topic 'lost': LEADER_NOT_AVAILABLE: lost-{lost} has no leader; "),
-        (("none",), "topic 'none': Unknown topic or partition (UNKNOWN_TOPIC_OR_PART)"),
+        (("none",), "topic 'none': Unknown topic or partition (UNKNOWN_TOPIC_OR_PARTITION)"),
     ):
         done = run(bootstrap, "produce", *words, stdin="a\n")
         assert (done.exit_code, done.stdout) == (1, ""), done.output
@@ -91,6 +93,24 @@ def test_the_reason_is_printed_once_while_records_wait(
     assert (done.exit_code, done.stdout) == (0, "2 records acknowledged by short\n"), done.output
     [note] = [note for note in notes if "NOT_ENOUGH_REPLICAS" in note]
     assert note.startswith(f"no acknowledgement yet, retrying: {SHORT}")
+
+
+def test_the_reason_is_printed_while_the_input_stays_open(bootstrap: str) -> None:
+    """A sensor that sends a line now and then, or a person who types."""
+    command = [sys.executable, "-m", "penstock", "produce", "short", "--bootstrap", bootstrap]
+    with (
+        subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as writing,
+        ThreadPoolExecutor(1) as thread,
+    ):
+        assert writing.stdin is not None
+        assert writing.stderr is not None
+        try:
+            writing.stdin.write("typed\n")
+            writing.stdin.flush()
+            printed = thread.submit(writing.stderr.readline).result(LIMIT_S)
+        finally:
+            writing.kill()
+    assert printed.startswith(f"no acknowledgement yet, retrying: {SHORT}")
 
 
 def test_a_leader_that_cannot_be_reached_is_named_with_its_address(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -114,8 +114,8 @@ def _refusal(addresses: str, option: str, contact: Callable[[Address], None]) ->
         match = _ADDRESS.fullmatch(address.strip())
         if match is None:
             fail(f"{option} {addresses}: expected HOST:PORT, several separated by commas", EXIT_USAGE)
-        failure = _failure(contact, Address(match["ipv6"] or match["host"], int(match["port"] or DEFAULT_PORT)))
-        if failure is None:
+        named = Address(match["ipv6"] or match["host"], int(match["port"] or DEFAULT_PORT))
+        if (failure := _failure(contact, named)) is None:
             return None
         reasons.append(failure)
     return "; ".join(dict.fromkeys(reasons))

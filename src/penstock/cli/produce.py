@@ -23,6 +23,7 @@ from penstock.cli.connection import (
     reported_errors,
     require_broker,
 )
+from penstock.cli.input_lines import lines_of
 from penstock.cli.output import console, print_json, print_note
 from penstock.cli.records.codec import Encoder, InvalidValue, shown
 from penstock.cli.records.formats import Format, KeyFormat, Side, ValueFormat
@@ -214,14 +215,14 @@ def produce(
         producer, client_settings(bootstrap, command_config), topic, needs_isr=acks is Acks.ALL
     )
 
-    def poll(timeout_s: float) -> None:
+    def poll(timeout_s: float = 0.0) -> None:
         producer.poll(timeout_s)
         waiting.report(deliveries.finished, partition)
 
     interrupted = False
     invalid = None
     try:
-        for number, line in enumerate(_lines(file), start=1):
+        for number, line in enumerate(_lines(file, poll), start=1):
             try:
                 record = (
                     _from_json(line, encoders)
@@ -257,15 +258,15 @@ def produce(
         raise typer.Exit(EXIT_INTERRUPTED)
 
 
-def _lines(file: Path | None) -> Iterator[bytes]:
+def _lines(file: Path | None, when_idle: Callable[[], None]) -> Iterator[bytes]:
     if file is None:
         if sys.stdin.isatty():
             print_note("one record for each line; Ctrl-D ends")
-        yield from (line.rstrip(b"\r\n") for line in sys.stdin.buffer)
+        yield from lines_of(sys.stdin.buffer, when_idle)
         return
     try:
         with file.open("rb") as source:
-            yield from (line.rstrip(b"\r\n") for line in source)
+            yield from lines_of(source, when_idle)
     except OSError as error:
         fail(f"cannot read {file}: {error.strerror}", EXIT_USAGE)
 
