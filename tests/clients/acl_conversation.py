@@ -21,7 +21,17 @@ from waiting import wait_until
 GROUP, TRANSACTION = 0, 1
 BROKER_RESOURCE, TOPIC_RESOURCE = 4, 2
 NAMES: Final = frozenset(
-    {"name", "topic", "topic_name", "group_id", "key", "transactional_id", "resource_name", "resource_type"}
+    {
+        "name",
+        "topic",
+        "topic_name",
+        "group_id",
+        "key",
+        "transactional_id",
+        "resource_name",
+        "resource_type",
+        "user",
+    }
 )
 """The fields of an answer that are shown, beside error codes and authorized operations."""
 
@@ -401,6 +411,19 @@ def delete_acls(_topics: Topics) -> m.DeleteAclsRequest:
     return m.DeleteAclsRequest(filters=[nothing])
 
 
+def alter_users(_topics: Topics) -> m.AlterUserScramCredentialsRequest:
+    deletions = [
+        m.AlterUserScramCredentialsRequest.ScramCredentialDeletion(name=name, mechanism=1)
+        for name in ("zoe", "ann")
+    ]
+    return m.AlterUserScramCredentialsRequest(deletions=deletions)
+
+
+def describe_users(_topics: Topics) -> m.DescribeUserScramCredentialsRequest:
+    user = m.DescribeUserScramCredentialsRequest.UserName(name="ann")
+    return m.DescribeUserScramCredentialsRequest(users=[user])
+
+
 def constant(request: Message) -> Callable[[Topics], Message]:
     return lambda _topics: request
 
@@ -560,6 +583,8 @@ ASKED: Final[tuple[Asked, ...]] = (
     Asked("describe ACLs", describe_acls, (cluster("ALTER"), cluster("DESCRIBE"))),
     Asked("create ACLs", create_acls, (cluster("DESCRIBE"), cluster("ALTER"))),
     Asked("delete ACLs", delete_acls, (cluster("DESCRIBE"), cluster("ALTER"))),
+    Asked("alter users", alter_users, (cluster("DESCRIBE"), cluster("ALTER"))),
+    Asked("describe users", describe_users, (cluster("ALTER"), cluster("DESCRIBE"))),
     Asked("delete a topic by name", delete_topics(ids=False), (topic("DESCRIBE", "gone"),)),
     Asked(
         "delete a topic by id",

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from operator import attrgetter
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, Final, Protocol, TypeVar
 
 from penstock.protocol import definition as definitions
 from penstock.protocol.decoder import Decoder, DecoderInSteps, compile_decoder, compile_decoder_in_steps
@@ -30,6 +30,9 @@ __all__ = [
 ]
 
 M = TypeVar("M", bound="Message")
+
+_SECRETS: Final = frozenset({"salt", "salted_password", "stored_key", "server_key"})
+"""Fields whose values ``repr`` hides, because it ends up in logs and errors."""
 
 
 class Records(Protocol):
@@ -53,7 +56,9 @@ class MessageStruct:
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        values = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.FIELDS)
+        values = ", ".join(
+            f"{name}={'[hidden]' if name in _SECRETS else repr(getattr(self, name))}" for name in self.FIELDS
+        )
         return f"{type(self).__qualname__}({values})"
 
 

@@ -1,5 +1,5 @@
-"""Authorization: access control lists, and the decisions of the authorizer.
+"""Authorization and credentials: access control lists, the authorizer's decisions, SCRAM's arithmetic.
 
-Only rules belong here, as Apache Kafka's StandardAuthorizer has them. This room is pure: it reads no metadata
-and opens no connection. `broker` gives it the ACLs and asks it about each request.
+Only rules belong here, as Apache Kafka has them. This room is pure: it reads no metadata and opens no
+connection. `broker` gives it the ACLs and asks it about each request.
 """

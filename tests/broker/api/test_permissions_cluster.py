@@ -148,6 +148,9 @@ OPERATORS: Final[dict[ApiKey, Message]] = {
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: m.AlterPartitionReassignmentsRequest(timeout_ms=10_000),
     ApiKey.LIST_PARTITION_REASSIGNMENTS: m.ListPartitionReassignmentsRequest(timeout_ms=10_000, topics=None),
     ApiKey.UPDATE_FEATURES: m.UpdateFeaturesRequest(timeout_ms=10_000, validate_only=True),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: m.AlterUserScramCredentialsRequest(
+        deletions=[m.AlterUserScramCredentialsRequest.ScramCredentialDeletion(name="nobody", mechanism=1)]
+    ),
     ApiKey.UNREGISTER_BROKER: m.UnregisterBrokerRequest(broker_id=99),
     ApiKey.DESCRIBE_QUORUM: m.DescribeQuorumRequest(
         topics=[
@@ -215,3 +218,15 @@ def test_log_directories_are_described_to_whom_the_cluster_is(admin: Wire, clien
     allow(admin, "describe cluster")
     assert ask(5).error_code == ErrorCode.NONE
     assert ask(1).results
+
+
+def test_users_are_described_to_whom_the_cluster_is(admin: Wire, client: Wire) -> None:
+    asked = [m.DescribeUserScramCredentialsRequest.UserName(name="nobody")]
+
+    def ask() -> m.DescribeUserScramCredentialsResponse:
+        request = m.DescribeUserScramCredentialsRequest(users=asked)
+        return client.ask(request, m.DescribeUserScramCredentialsResponse)
+
+    assert error_codes(ask()) == [DENIED, DENIED]
+    allow(admin, "describe cluster")
+    assert error_codes(ask()) == [ErrorCode.NONE, ErrorCode.RESOURCE_NOT_FOUND]

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import hashlib
 import hmac
 import re
 import secrets
@@ -19,22 +18,22 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
+from penstock.security import scram
+from penstock.security.scram import MIN_ITERATIONS, ScramMechanism
+
 Conversation: TypeAlias = Generator[bytes, bytes, None]
 """A generator that yields the bytes to send and is sent the server's answers."""
-
-MIN_ITERATIONS: Final = 4096
-"""Kafka's own lower limit. A server that asks for fewer rounds may want to crack the password."""
 
 MAX_ITERATIONS: Final = 5_000_000
 """The upper limit, which takes some seconds.
 
-A server that asks for more may want to exhaust the processor.
+A server that asks for more may want to exhaust the processor. One that asks for fewer than `MIN_ITERATIONS`
+may want to crack the password.
 """
 
 _NONCE_BYTES: Final = 24
-_HASHES: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 
-MECHANISMS: Final = ("PLAIN", *_HASHES)
+MECHANISMS: Final = ("PLAIN", *(mechanism.title for mechanism in ScramMechanism))
 
 _LOGIN: Final = re.compile(
     r"\s*(?P<module>[\w.$]+)\s+(required|requisite|sufficient|optional)\b(?P<options>.*);\s*", re.S
@@ -82,7 +81,9 @@ def converse(mechanism: str, login: Login, nonce: Callable[[], str] | None = Non
     """Start a conversation by one of `MECHANISMS`. ``nonce`` makes SCRAM's nonce, text without a comma."""
     if mechanism == "PLAIN":
         return _plain(login)
-    return _scram(_HASHES[mechanism], login, (nonce or _nonce)())
+    scram_mechanism = ScramMechanism.of_title(mechanism)
+    assert scram_mechanism is not None
+    return _scram(scram_mechanism, login, (nonce or _nonce)())
 
 
 def _nonce() -> str:
@@ -93,7 +94,7 @@ def _plain(login: Login) -> Conversation:
     yield f"\0{login.username}\0{login.password}".encode()
 
 
-def _scram(digest: str, login: Login, nonce: str) -> Conversation:
+def _scram(mechanism: ScramMechanism, login: Login, nonce: str) -> Conversation:
     name = login.username.replace("=", "=3D").replace(",", "=2C")
     client_first = f"n={name},r={nonce}"
     server_first = (yield f"n,,{client_first}".encode()).decode(errors="replace")
@@ -106,17 +107,17 @@ def _scram(digest: str, login: Login, nonce: str) -> Conversation:
     rounds = int(iterations)
     if not MIN_ITERATIONS <= rounds <= MAX_ITERATIONS:
         raise SaslRejected(f"it asks for {rounds} iterations, expected {MIN_ITERATIONS} to {MAX_ITERATIONS}")
-    salted = hashlib.pbkdf2_hmac(digest, login.password.encode(), _from_base64(salt), rounds)
+    salted = scram.salted_password(mechanism, login.password, _from_base64(salt), rounds)
     bare = f"c=biws,r={served_nonce}"
     signed = f"{client_first},{server_first},{bare}".encode()
-    client_key = hmac.digest(salted, b"Client Key", digest)
-    signature = hmac.digest(hashlib.new(digest, client_key).digest(), signed, digest)
+    client_key = scram.client_key(mechanism, salted)
+    signature = hmac.digest(scram.stored_key(mechanism, client_key), signed, mechanism.digest)
     proof = bytes(a ^ b for a, b in zip(client_key, signature, strict=True))
     server_final = (yield f"{bare},p={base64.b64encode(proof).decode()}".encode()).decode(errors="replace")
     answer = _fields(server_final)
     if "e" in answer:
         raise SaslRejected(answer["e"])
-    expected = hmac.digest(hmac.digest(salted, b"Server Key", digest), signed, digest)
+    expected = hmac.digest(scram.server_key(mechanism, salted), signed, mechanism.digest)
     if not hmac.compare_digest(_from_base64(answer.get("v", "")), expected):
         raise SaslRejected("it cannot prove that it knows the password: another server may have answered")
 

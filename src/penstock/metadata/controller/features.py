@@ -24,6 +24,8 @@ ELIGIBLE_LEADER_REPLICAS_VERSION: Final = "eligible.leader.replicas.version"
 
 MIN_METADATA_LEVEL: Final = 7
 """3.3-IV3, the oldest level that a 4.x node reads."""
+SCRAM_LEVEL: Final = 11
+"""3.5-IV2: the log records SCRAM credentials (KIP-900)."""
 NO_EPOCH_FOR_ISR_SHRINK_LEVEL: Final = 12
 """3.6-IV0: below this level a leader that shrinks its ISR gets a new leader epoch (KAFKA-15021)."""
 CONTROLLER_REGISTRATION_LEVEL: Final = 15

@@ -18,6 +18,7 @@ from typing import Final, TypeAlias, cast
 from penstock.metadata.image.acls import AclsImage
 from penstock.metadata.image.cluster import BrokerRegistration, ClusterImage
 from penstock.metadata.image.configs import ConfigResource, ConfigsImage, ResourceType
+from penstock.metadata.image.scram import ScramImage
 from penstock.metadata.image.topics import TopicImage, TopicsImage
 from penstock.protocol import messages as m
 
@@ -26,7 +27,7 @@ log = logging.getLogger(__name__)
 QuotaEntity: TypeAlias = tuple[tuple[str, str | None], ...]
 
 
-_Copyable: Final = (TopicsImage, ClusterImage, ConfigsImage, AclsImage, dict, list)
+_Copyable: Final = (TopicsImage, ClusterImage, ConfigsImage, AclsImage, ScramImage, dict, list)
 
 
 @dataclass(slots=True)
@@ -68,7 +69,7 @@ class MetadataImage:
         self.producer_ids: m.ProducerIdsRecord | None = None
         self.client_quotas: dict[QuotaEntity, dict[str, float]] = {}
         self.acls = AclsImage()
-        self.scram: dict[tuple[int, str], m.UserScramCredentialRecord] = {}
+        self.scram = ScramImage()
         self.delegation_tokens: dict[str, m.DelegationTokenRecord] = {}
         self._transaction: list[m.Message] | None = None
 
@@ -149,7 +150,7 @@ class MetadataImage:
         if self.producer_ids is not None:
             yield self.producer_ids
         yield from self.acls.records()
-        yield from self.scram.values()
+        yield from self.scram.records()
         yield from self.delegation_tokens.values()
 
 
@@ -276,13 +277,13 @@ def _remove_acl(
 
 
 def _scram(image: MetadataImage, record: m.UserScramCredentialRecord, _delta: MetadataDelta) -> None:
-    image.scram[record.mechanism, record.name] = record
+    image.scram.put(record)
 
 
 def _remove_scram(
     image: MetadataImage, record: m.RemoveUserScramCredentialRecord, _delta: MetadataDelta
 ) -> None:
-    image.scram.pop((record.mechanism, record.name), None)
+    image.scram.remove(record)
 
 
 def _delegation_token(image: MetadataImage, record: m.DelegationTokenRecord, _delta: MetadataDelta) -> None:
