@@ -7,14 +7,17 @@ from pathlib import Path
 import pytest
 
 from penstock.consensus.voters import Address, VoterSet
+from penstock.metadata.image import MetadataDelta, MetadataImage
 from penstock.metadata.snapshot import decode_snapshot
 from penstock.protocol.messages import FeatureLevelRecord
 from penstock.protocol.uuids import uuid_from_text, uuid_to_text
+from penstock.security.scram import ScramMechanism, credential, salted_password
 from penstock.storage.directories import meta_properties
 
 DIRECTORY_IDS = ("JEXY6aqzQY-32P5TStzaFg", "MvDxzVmcRsaTz33bUuRU6A", "07R5amHmR32VDA6jHkGbTA")
 VOTERS = ",".join(f"{n}@127.0.0.1:{9000 + n}:{directory}" for n, directory in enumerate(DIRECTORY_IDS, 1))
 FIRST_SNAPSHOT = "__cluster_metadata-0/00000000000000000000-0000000000.checkpoint"
+ANN = "SCRAM-SHA-256=[name=ann,password=pencil]"
 
 
 def storage(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -70,6 +73,42 @@ def test_a_directory_that_is_to_join_has_no_voters(tmp_path: Path) -> None:
     assert not (tmp_path / FIRST_SNAPSHOT).exists()
 
 
+def test_users_are_among_the_first_records(tmp_path: Path) -> None:
+    given = 'SCRAM-SHA-512=[name=bert,iterations=8192,salt="N3E=",saltedpassword="YCE="]'
+    done = storage("format", "-t", "c", "-s", "-S", ANN, "--add-scram", given, *settings(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert "pencil" not in done.stdout
+    content = (tmp_path / "bootstrap.checkpoint").read_bytes()
+    assert b"pencil" not in content
+    image = MetadataImage()
+    for record in decode_snapshot(content).records:
+        image.replay(record, MetadataDelta())
+    kept = image.scram.credential(ScramMechanism.SCRAM_SHA_256, "ann")
+    assert kept is not None
+    salted = salted_password(ScramMechanism.SCRAM_SHA_256, "pencil", kept.salt, 4096)
+    assert kept == credential(ScramMechanism.SCRAM_SHA_256, kept.salt, salted, 4096)
+    assert image.scram.credential(ScramMechanism.SCRAM_SHA_512, "bert") == credential(
+        ScramMechanism.SCRAM_SHA_512, b"7q", b"`!", 8192
+    )
+
+
+@pytest.mark.parametrize(
+    "argument",
+    [
+        "SCRAM-SHA-256=[name=ann,password=one,pencil]",
+        "SCRAM-SHA-256[name,pencil]",
+        "SCRAM-SHA-256=[name=ann,salt=N3E=,saltedpassword=pencil!]",
+        "SCRAM-SHA-256=[name=ann,password=pencil,iterations=1]",
+    ],
+)
+def test_no_complaint_shows_a_part_of_a_password(tmp_path: Path, argument: str) -> None:
+    done = storage("format", "-t", "c", "-s", "-S", argument, *settings(tmp_path / "data"))
+    assert done.returncode == 1
+    assert "--add-scram" in done.stderr
+    assert "pencil" not in done.stderr
+    assert not (tmp_path / "data").exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "others", "complaint"),
     [
@@ -81,6 +120,9 @@ def test_a_directory_that_is_to_join_has_no_voters(tmp_path: Path) -> None:
         (["-s", "-f", "x.version=1"], {}, "Unsupported feature: x.version"),
         (["-s", "-f", "kraft.version=0"], {}, "kraft.version cannot be 0"),
         (["-s", "-f", "transaction.version=9"], {}, "transaction.version 9 is not supported"),
+        (["-s", "-r", "3.4", "-S", ANN], {}, "SCRAM is only supported in metadata.version 3.5-IV2 or later."),
+        (["-s", "-S", "PLAIN=[name=ann,password=x]"], {}, "add-scram mechanism PLAIN is not supported."),
+        (["-s", "-S", "SCRAM-SHA-256=[password=x]"], {}, "--add-scram: You must supply 'name' to add-scram"),
         (["-s"], {"process_roles": "broker", "listeners": "PLAINTEXT://h:1"}, "--standalone on a controller"),
     ],
 )

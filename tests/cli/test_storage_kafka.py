@@ -8,13 +8,14 @@ import pytest
 
 from kafka_node import run_java
 from penstock.metadata.snapshot import Snapshot, decode_snapshot
-from penstock.protocol.messages import FeatureLevelRecord
+from penstock.protocol.messages import FeatureLevelRecord, UserScramCredentialRecord
 from penstock.storage.directories import meta_properties
 
 pytestmark = [pytest.mark.kafka, pytest.mark.long]
 
 VOTERS = "1@127.0.0.1:9001:JEXY6aqzQY-32P5TStzaFg,2@127.0.0.1:9002:MvDxzVmcRsaTz33bUuRU6A"
 FIRST_SNAPSHOT = "__cluster_metadata-0/00000000000000000000-0000000000.checkpoint"
+USER = 'SCRAM-SHA-512=[name=bert,iterations=8192,salt="N3E=",saltedpassword="YCE="]'
 TOOL = "kafka.tools.StorageTool"
 NOT_SERVED = {"group.version", "share.version", "streams.version"}
 
@@ -44,12 +45,17 @@ def levels(snapshot: Snapshot) -> dict[str, int]:
     return {r.name: r.feature_level for r in snapshot.records if isinstance(r, FeatureLevelRecord)}
 
 
+def users(snapshot: Snapshot) -> list[UserScramCredentialRecord]:
+    return [record for record in snapshot.records if isinstance(record, UserScramCredentialRecord)]
+
+
 @pytest.mark.parametrize(
     ("words", "others"),
     [
         (["--initial-controllers", VOTERS], {}),
         (["--no-initial-controllers"], {}),
         (["--initial-controllers", VOTERS, "--release-version", "3.9"], {}),
+        (["-N", "-S", USER, "-S", USER.replace("bert", "ann").replace("512", "256")], {}),
         (["-f", "transaction.version=0", "-f", "eligible.leader.replicas.version=0", "-N"], {}),
         (
             [],
@@ -78,6 +84,8 @@ def test_both_tools_write_the_same(
         assert first == second
     first, second = (decode_snapshot((d / "bootstrap.checkpoint").read_bytes()) for d in (ours, kafkas))
     assert levels(first) == {k: v for k, v in levels(second).items() if k not in NOT_SERVED}
+    assert users(first) == users(second)
+    assert len(users(first)) == words.count("-S")
 
 
 def test_kafkas_tool_reads_ours(kafka_libs: Path, tmp_path: Path) -> None:

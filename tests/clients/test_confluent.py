@@ -4,8 +4,23 @@ import uuid
 
 import pytest
 from codec_on_disk import codecs_on_disk
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
+from confluent_kafka.admin import (
+    AdminClient,
+    NewTopic,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialDeletion,
+    UserScramCredentialUpsertion,
+)
 
 from penstock.protocol.compression import Codec
 from penstock.testing import Cluster
@@ -106,3 +121,25 @@ def test_offsets_for_times(penstock_cluster: Cluster) -> None:
         assert found.offset == 5
     finally:
         consumer.close()
+
+
+def test_users_are_set_described_and_deleted(penstock_cluster: Cluster) -> None:
+    admin = AdminClient({"bootstrap.servers": penstock_cluster.bootstrap_servers})
+    name = f"user-{uuid.uuid4().hex}"
+
+    def described() -> dict[ScramMechanism, int]:
+        description = admin.describe_user_scram_credentials([name])[name].result(30)
+        return {info.mechanism: info.iterations for info in description.scram_credential_infos}
+
+    for mechanism, iterations in ((ScramMechanism.SCRAM_SHA_256, 4096), (ScramMechanism.SCRAM_SHA_512, 8192)):
+        info = ScramCredentialInfo(mechanism, iterations)
+        upsertion = UserScramCredentialUpsertion(name, info, b"pencil")
+        admin.alter_user_scram_credentials([upsertion])[name].result(30)
+    assert described() == {ScramMechanism.SCRAM_SHA_256: 4096, ScramMechanism.SCRAM_SHA_512: 8192}
+    assert name in admin.describe_user_scram_credentials().result(30)
+    deletion = UserScramCredentialDeletion(name, ScramMechanism.SCRAM_SHA_256)
+    admin.alter_user_scram_credentials([deletion])[name].result(30)
+    assert described() == {ScramMechanism.SCRAM_SHA_512: 8192}
+    with pytest.raises(KafkaException) as refused:
+        admin.alter_user_scram_credentials([deletion])[name].result(30)
+    assert refused.value.args[0].name() == "RESOURCE_NOT_FOUND"

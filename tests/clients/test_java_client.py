@@ -7,6 +7,10 @@ from pathlib import Path
 import pytest
 
 from kafka_node import run_java
+from penstock.client.admin.users import UserCredential, describe_users
+from penstock.client.config import ClientConfig
+from penstock.client.connections.cluster import Cluster as ClientCluster
+from penstock.security.scram import ScramMechanism
 from penstock.testing import Cluster
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
@@ -65,3 +69,20 @@ def test_kafka_topics_and_configs_tools(kafka_libs: Path, penstock_cluster: Clus
     assert f"{logger}=TRACE" in run_java(kafka_libs, *configs, *loggers, "--describe")
     run_java(kafka_libs, *configs, *loggers, "--alter", "--delete-config", logger)
     assert f"{logger}=TRACE" not in run_java(kafka_libs, *configs, *loggers, "--describe")
+
+
+def test_the_configs_tool_sets_and_deletes_users(kafka_libs: Path, penstock_cluster: Cluster) -> None:
+    """Its --describe needs DescribeClientQuotas, too, so that a client of ours describes the users."""
+    user = f"user-{uuid.uuid4().hex[:6]}"
+    servers = penstock_cluster.bootstrap_servers
+    tool = ["kafka.admin.ConfigCommand", "--bootstrap-server", servers]
+    alter = [*tool, "--entity-type", "users", "--entity-name", user, "--alter"]
+    first, second = "SCRAM-SHA-256=[iterations=8192,password=pencil]", "SCRAM-SHA-512=[password=pencil]"
+    run_java(kafka_libs, *alter, "--add-config", first)
+    run_java(kafka_libs, *alter, "--add-config", second)
+    with ClientCluster(ClientConfig.from_properties({"bootstrap.servers": servers})) as cluster:
+        sha_256, sha_512 = describe_users(cluster, user)
+        assert sha_256 == UserCredential(user, ScramMechanism.SCRAM_SHA_256, 8192)
+        assert sha_512 == UserCredential(user, ScramMechanism.SCRAM_SHA_512, 4096)
+        run_java(kafka_libs, *alter, "--delete-config", "SCRAM-SHA-256")
+        assert describe_users(cluster, user) == [sha_512]

@@ -25,6 +25,7 @@ COMMANDS = {
     "group": ("penstock.cli.group", "app", "List, describe, reset and delete consumer groups."),
     "txn": ("penstock.cli.txn", "app", "List, describe and abort transactions."),
     "acl": ("penstock.cli.acl", "app", "Add, list and remove access control lists (ACLs)."),
+    "user": ("penstock.cli.user", "app", "Create, list and delete users with passwords (SCRAM)."),
     "cluster": (
         "penstock.cli.cluster",
         "app",

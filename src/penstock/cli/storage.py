@@ -77,6 +77,17 @@ def format_directories(
             "--feature", "-f", metavar="NAME=LEVEL", help="Set the initial level of a feature; repeatable."
         ),
     ] = None,
+    add_scram: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--add-scram",
+            "-S",
+            metavar="MECHANISM=[…]",
+            help="Add a user to the new cluster: 'SCRAM-SHA-256=[name=alice,password=alice-secret]', or "
+            '\'SCRAM-SHA-512=[name=alice,iterations=8192,salt="N3E=",saltedpassword="YCE="]\'; repeatable. '
+            "Other users of the machine can see the arguments of a command while it runs.",
+        ),
+    ] = None,
 ) -> None:
     """Format the log directories of a node before its first start."""
     broker_config = _config(data_dir, config, settings)
@@ -89,6 +100,7 @@ def format_directories(
             ignore_formatted=ignore_formatted,
             release_version=release_version,
             features=dict(_feature(text) for text in feature or []),
+            add_scram=add_scram or (),
         )
         for line in format_storage(broker_config, options, time.time_ns() // 1_000_000):
             print(line)

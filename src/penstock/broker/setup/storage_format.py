@@ -1,8 +1,9 @@
 """Format log directories before a node's first start, for `penstock storage format`.
 
-Each directory gets a ``bootstrap.checkpoint`` with the features of a new cluster, and finally the
-``meta.properties`` that marks it as formatted. The first voters of a dynamic quorum (KIP-853) are written to
-a snapshot of an empty metadata log, in the metadata directory of every node that is formatted with them.
+Each directory gets a ``bootstrap.checkpoint`` with the features and the first users of a new cluster, and
+finally the ``meta.properties`` that marks it as formatted. The first voters of a dynamic quorum (KIP-853) are
+written to a snapshot of an empty metadata log, in the metadata directory of every node that is formatted with
+them.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from penstock.broker.setup.add_scram import InvalidScram, scram_records
 from penstock.consensus.voters import Address, ReplicaKey, Voter, VoterSet
 from penstock.metadata.configs import BrokerConfig
-from penstock.metadata.controller.features import KRAFT_VERSION, METADATA_VERSION
+from penstock.metadata.controller.features import KRAFT_VERSION, METADATA_VERSION, SCRAM_LEVEL
 from penstock.metadata.controller.releases import (
     RELEASES,
     UnknownFeature,
@@ -54,6 +56,7 @@ class FormatOptions:
     ignore_formatted: bool = False
     release_version: str | None = None
     features: Mapping[str, int] = field(default_factory=dict)
+    add_scram: Sequence[str] = field(default=(), repr=False)
 
 
 def format_storage(
@@ -67,12 +70,12 @@ def format_storage(
     voters = _initial_voters(config, options)
     levels = _levels(config, options)
     metadata_level = levels[METADATA_VERSION]
+    records = feature_records(levels) + _credentials(options, metadata_level)
     found = _already_there(config, options)
     new = [directory for directory, properties in found.items() if properties is None]
     if not new:
         yield "All of the log directories are already formatted."
         return
-    records = feature_records(levels)
     yield "Bootstrap metadata: " + ", ".join(
         f"{name}={level}" for name, level in sorted(levels.items()) if level
     )
@@ -218,7 +221,7 @@ def parse_voters(text: str, listener_name: str) -> VoterSet:
     return VoterSet(voters)
 
 
-# The features
+# The features and the users
 
 
 def _levels(config: BrokerConfig, options: FormatOptions) -> dict[str, int]:
@@ -248,6 +251,15 @@ def _levels(config: BrokerConfig, options: FormatOptions) -> dict[str, int]:
         return initial_features(level, chosen)
     except UnknownFeature as error:
         raise CannotFormat(str(error)) from None
+
+
+def _credentials(options: FormatOptions, metadata_level: int) -> list[Message]:
+    if options.add_scram and metadata_level < SCRAM_LEVEL:
+        raise CannotFormat(f"SCRAM is only supported in {METADATA_VERSION} {RELEASES[SCRAM_LEVEL]} or later.")
+    try:
+        return list(scram_records(options.add_scram))
+    except InvalidScram as error:
+        raise CannotFormat(f"--add-scram: {error}") from None
 
 
 # The files
