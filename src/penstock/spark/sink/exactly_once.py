@@ -36,8 +36,9 @@ from penstock.spark.sink.checkpoint import Checkpoint, CheckpointError, GroupOff
 from penstock.spark.sink.columns import SinkColumns, find_columns
 from penstock.spark.sink.encoding import RowEncoder, TopicLimits
 from penstock.spark.sink.locations import Location
+from penstock.spark.sink.marker import Marker
 from penstock.spark.sink.options import SinkOptions
-from penstock.spark.sink.ownership import Driver, Ownership
+from penstock.spark.sink.ownership import Driver, Ownership, RunFenced
 from penstock.spark.sink.publisher import (
     Content,
     MarkerMismatch,
@@ -160,7 +161,12 @@ class ExactlyOnceStreamWriter(DataSourceStreamArrowWriter):
         publication = Publication(
             batchId, run.run_id, entry.fingerprint, must_be_known=batchId > state.since, content=content
         )
-        self._publisher(cluster, run.query_id, state).publish(publication)
+        publisher = self._publisher(cluster, run.query_id, state)
+        try:
+            publisher.publish(publication)
+        except MarkerMismatch:
+            _refuse_overtaken(publisher.marker(), checkpoint, batchId)
+            raise
         if (run.run_id, self._checkpoint_uri) not in _swept or any(report.name for report in reports):
             _swept.add((run.run_id, self._checkpoint_uri))
             _tidy(lambda: checkpoint.remove_staged(up_to=batchId))
@@ -222,6 +228,23 @@ class ExactlyOnceStreamWriter(DataSourceStreamArrowWriter):
 
     def _ownership(self, cluster: Cluster, driver: Driver) -> Ownership:
         return Ownership(cluster, driver, self._options.transaction.timeout_ms)
+
+
+def _refuse_overtaken(marker: Marker | None, checkpoint: Checkpoint, batch_id: int) -> None:
+    """Raise RunFenced if another driver of this checkpoint has published a later batch meanwhile.
+
+    The marker then belongs to an entry that this checkpoint's offset log has, with the same fingerprint. In
+    an older copy of a checkpoint that entry is missing or differs.
+    """
+    if marker is None or marker.batch_id <= batch_id:
+        return
+    with contextlib.suppress(CheckpointError):
+        if checkpoint.offset_entry(marker.batch_id).fingerprint == marker.fingerprint:
+            raise RunFenced(
+                f"batch {batch_id} was to be written, but another driver of the query has published batch "
+                f"{marker.batch_id} of the same checkpoint meanwhile, in run {marker.run_id}: if that driver "
+                "has ended, start this query again with the same checkpoint. No new checkpoint is needed"
+            )
 
 
 class ExactlyOnceBatchWriter(DataSourceArrowWriter):
