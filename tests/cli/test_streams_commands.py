@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from pathlib import Path
 
+import pyspark
 import pytest
 from typer.testing import CliRunner
 
@@ -91,6 +92,22 @@ def test_on_a_cluster_the_checkpoint_has_no_default(file: Path) -> None:
     code, said = invoke("run", file, "--master", "yarn")
     assert code == 2
     assert "--checkpoint: expected a directory or URI that all nodes of yarn reach" in said
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("run",), ("submit-command", "--checkpoint", "hdfs:///checkpoints/shop")],
+    ids=lambda words: words[0],
+)
+def test_another_version_of_spark_is_one_line(
+    file: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    file.write_text(GOOD)
+    monkeypatch.setattr(pyspark, "__version__", "4.0.5")
+    code, said = invoke(*words, file)
+    assert code == 1
+    assert said.startswith("error: streams applications need Spark 4.3, found 4.0.5: pip install")
+    assert said.count("\n") == 1
 
 
 @pytest.mark.parametrize(

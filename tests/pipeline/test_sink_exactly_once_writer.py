@@ -178,7 +178,9 @@ def test_a_batch_that_another_driver_of_the_checkpoint_overtook_is_refused(query
     report = query.stage(4, "b", run="second")
     query.run(4, "b")
     query.run(5, "c")
-    advice = "another driver .* has published batch 5 of the same checkpoint .* again with the same checkpoint"
+    advice = (
+        "another driver .* has published batch 5 of the same checkpoint .* again with the same checkpoint"
+    )
     with pytest.raises(RunFenced, match=advice):
         query.writer.commit([report], 4)
     query.run(6, "d", run="second")
@@ -189,10 +191,10 @@ def test_an_older_copy_of_a_checkpoint_is_refused(query: Query) -> None:
     query.run(4, "b")
     query.run(5, "c")
     (query.checkpoint / "offsets" / "5").unlink()
-    with pytest.raises(MarkerMismatch, match="older copy.*start with a new checkpoint"):
+    with pytest.raises(MarkerMismatch, match=r"older copy.*start with a new checkpoint"):
         query.run(4, "b")
     query.plan(5, {query.topic: {"0": 7}})
-    with pytest.raises(MarkerMismatch, match="older copy.*start with a new checkpoint"):
+    with pytest.raises(MarkerMismatch, match=r"older copy.*start with a new checkpoint"):
         query.run(4, "b")
 
 

@@ -128,8 +128,11 @@ def test_offsets_and_times_bound_a_batch_read(source, make_topic, produce):
 def test_a_start_after_the_last_record_is_an_error_or_the_end_by_choice(source, make_topic, produce):
     topic = make_topic()
     produce(topic, numbers(0, 1), timestamp=1000)
-    with pytest.raises(ConfigError, match="no record is as new as the timestamp"):
+    with pytest.raises(ConfigError, match="'startingTimestamp': no record is as new as the timestamp"):
         read_all(source(subscribe=topic, startingTimestamp=2000))
+    by_partition = f'{{"{topic}": {{"0": 2000}}}}'
+    with pytest.raises(ConfigError, match="'startingOffsetsByTimestamp': no record is as new"):
+        read_all(source(subscribe=topic, startingOffsetsByTimestamp=by_partition))
     late = source(subscribe=topic, startingTimestamp=2000, startingOffsetsByTimestampStrategy="latest")
     assert read_all(late) == []
 
@@ -139,6 +142,9 @@ def test_offsets_must_name_all_partitions(source, make_topic):
     given = f'{{"{topic}": {{"0": 4, "7": 0}}}}'
     with pytest.raises(ConfigError, match=rf"names {topic}-0, {topic}-7, read are {topic}-0, {topic}-1"):
         read_all(source(subscribe=topic, startingOffsets=given))
+    for option in ("startingOffsetsByTimestamp", "endingOffsetsByTimestamp"):
+        with pytest.raises(ConfigError, match=f"'{option}' must name all .* and no others: it names"):
+            read_all(source(**{"subscribe": topic, option: given}))
 
 
 def test_a_topic_that_does_not_exist_is_named(source):

@@ -17,7 +17,7 @@ from penstock.cli.connection import (
     fail,
     require_broker,
 )
-from penstock.cli.extras import require_packages
+from penstock.cli.extras import require_packages, require_spark_version
 from penstock.cli.log_options import LogFormat, LogFormatOption, LogLevel, LogLevelOption
 from penstock.cli.output import print_note
 from penstock.cli.registry import split_address
@@ -121,6 +121,7 @@ def server(
     restart. A second server of the same service takes over from the first.
     """
     require_packages(_REQUIRED, "sql", "a SQL server")
+    require_spark_version("a SQL server needs")
     from penstock.broker.setup.log_format import configure as configure_log
     from penstock.spark.launching.java import JavaNotFound
     from penstock.spark.launching.session import log_for_command

@@ -31,7 +31,7 @@ from penstock.cli.connection import (
     require_listener,
     unreachable,
 )
-from penstock.cli.extras import require_packages
+from penstock.cli.extras import require_packages, require_spark_version
 from penstock.cli.output import console, print_json, print_note
 from penstock.cli.streams_serve import serve
 from penstock.client.errors import ClientError, ServerUnreachable
@@ -200,6 +200,7 @@ def run(
     options = _options(bootstrap, command_config, option)
     settings = parse_assignments(conf or [])
     require_packages(_REQUIRED, "spark", "a streams application on Spark")
+    require_spark_version("streams applications need")
     _require_master(master)
     checkpoint = checkpoint or _default_checkpoint(file, application, master)
     require_broker(bootstrap, options)
@@ -263,6 +264,7 @@ def submit_command(
             EXIT_USAGE,
         )
     require_packages(_REQUIRED, "spark", "a streams application on Spark")
+    require_spark_version("streams applications need")
     from penstock.spark.launching.shipping import DIRECTORY, DRIVER_NEEDS, CannotShip, make_library
 
     try:

@@ -77,12 +77,17 @@ def __dir__() -> list[str]:
 def register(spark: SparkSession) -> None:
     """Register ``format("penstock")`` with a session. Registering twice does no harm on Spark 4.3.
 
-    Batch reads also work with Spark 4.0, 4.1 and 4.2. Raises MissingExtra without pyspark, and ImportError
+    Warns if the Python of the session's workers cannot import this package. Batch reads also work with Spark
+    4.0, 4.1 and 4.2. Raises MissingExtra without pyspark, and ImportError
     for other versions.
     """
     from penstock.spark.launching.versions import require_spark_of_batch_reads
 
     require_spark_of_batch_reads()
     from penstock.spark.datasource import PenstockDataSource
+    from penstock.spark.launching.worker_python import warn_of_python
 
+    context = getattr(spark, "sparkContext", None)  # sessions of Spark Connect have none
+    if context is not None:
+        warn_of_python(context.pythonExec)
     spark.dataSource.register(PenstockDataSource)

@@ -104,8 +104,9 @@ class Options:
     def __init__(self, options: Mapping[str, str]) -> None:
         if not options:
             raise ConfigError(
-                "found no options: Spark keeps none for a table of CREATE TABLE … USING penstock. Use CREATE "
-                "TEMPORARY VIEW … USING penstock OPTIONS (…), or spark.read"
+                "found no options: Spark keeps none for a table of CREATE TABLE … USING penstock. Name "
+                "them in each statement (SELECT … FROM table WITH (…)), use CREATE TEMPORARY VIEW … USING "
+                "penstock OPTIONS (…), or use spark.read"
             )
         given = {name.lower(): value for name, value in options.items()}
         self._take_table(given)

@@ -360,10 +360,13 @@ class App:
             watchers: receive each batch's progress, such as a `penstock.spark.observing.ProgressView`.
 
         Raises MissingTopics, CoPartitioningError, InternalTopicMismatch, CheckpointMismatch, GroupInUse,
-        ConfigError, MetricsPortTaken, MissingExtra.
+        ConfigError, MetricsPortTaken, MissingExtra; ImportError for other versions of Spark than 4.3.
         """
         # Only applications that run on Spark import pyspark.
         with needs_extra("spark", "App.start"):
+            from penstock.spark.launching.versions import require_spark
+
+            require_spark("streams applications need")
             from penstock.spark.streams.running.application import start
 
         self._running = start(

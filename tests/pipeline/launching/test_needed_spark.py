@@ -11,8 +11,13 @@ from pyspark.sql.types import StructType
 from penstock.spark import build_session
 from penstock.spark.datasource import PenstockDataSource
 from penstock.spark.launching.versions import require_spark, require_spark_of_batch_reads
+from penstock.streams import App, string
 
 SOURCE = PenstockDataSource({})
+
+
+def start_application() -> None:
+    App("old", key=string, value=string).start(bootstrap_servers="127.0.0.1:1", checkpoint="unused")
 
 
 @pytest.mark.parametrize(
@@ -20,6 +25,7 @@ SOURCE = PenstockDataSource({})
     [
         (require_spark, "penstock needs"),
         (lambda: build_session("old"), "penstock needs"),
+        (start_application, "streams applications need"),
         (lambda: SOURCE.streamReader(StructType()), "streaming reads with penstock need"),
         (lambda: SOURCE.writer(StructType(), False), "writes with penstock need"),
         (lambda: SOURCE.streamWriter(StructType(), False), "streaming writes with penstock need"),

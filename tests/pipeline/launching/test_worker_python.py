@@ -13,7 +13,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from penstock.spark.launching.worker_python import worker_python
+from penstock.spark.launching.worker_python import warn_of_python, worker_python
 
 HOME = Path(pyspark.__file__).parent
 ARCHIVES = sorted(map(str, [*(HOME / "python" / "lib").glob("*.zip"), *HOME.glob("jars/spark-core_*.jar")]))
@@ -77,6 +77,20 @@ def test_the_steps_of_a_stateful_operators_preparation_are_discarded(python: str
     for module, printed in (("pyspark.daemon", "steps\n"), (PREPARING, "")):
         words = [python, "-c", "print('steps')", module]
         assert subprocess.run(words, capture_output=True, text=True, check=True).stdout == printed
+
+
+def test_a_python_for_the_workers_that_lacks_penstock_is_named_with_the_remedy(tmp_path: Path) -> None:
+    other = tmp_path / "python"
+    other.write_text("#!/bin/sh\nexit 1\n")
+    other.chmod(0o755)
+    with pytest.warns(RuntimeWarning, match=f"run {other}, which cannot.* PYSPARK_PYTHON={sys.executable} "):
+        warn_of_python(str(other))
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_python_for_the_workers_with_penstock_or_elsewhere_is_fine(python: str, tmp_path: Path) -> None:
+    for executable in (sys.executable, python, str(tmp_path / "nowhere")):
+        warn_of_python(executable)
 
 
 @pytest.mark.spark

@@ -17,7 +17,10 @@ from __future__ import annotations
 
 import hashlib
 import shlex
+import shutil
+import subprocess
 import sys
+import warnings
 from pathlib import Path
 from typing import Final
 
@@ -63,3 +66,24 @@ def worker_python(pyspark_home: Path) -> str:
     except OSError:
         return sys.executable
     return str(launcher)
+
+
+def warn_of_python(executable: str) -> None:
+    """Warn if the Python of Spark's workers is another one than this, and cannot import penstock.
+
+    ``executable`` is a path or a name on the ``PATH``. One that this machine does not have is left to Spark.
+    Packages that Spark sends to its workers are not on the path here, so this cannot be an error.
+    """
+    found = shutil.which(executable)
+    if found is None or Path(found).absolute() == Path(sys.executable):
+        return
+    done = subprocess.run(
+        [found, "-c", "import penstock"], stdin=subprocess.DEVNULL, capture_output=True, check=False
+    )
+    if done.returncode:
+        warnings.warn(
+            f"Spark's Python workers run {found}, which cannot import penstock. Set "
+            f"PYSPARK_PYTHON={shlex.quote(sys.executable)} in the environment before the session starts",
+            RuntimeWarning,
+            stacklevel=3,
+        )

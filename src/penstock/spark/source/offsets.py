@@ -129,16 +129,17 @@ def resolve(
     isolation: IsolationLevel,
     option: str,
 ) -> Offsets:
-    """Return plain offsets for all ``partitions``; ``option`` names the setting in errors.
+    """Return plain offsets for all ``partitions``.
 
-    Raises ConfigError.
+    ``option`` is the setting to name in errors: ``startingOffsets`` or ``endingOffsets``, which stand for
+    their timestamp options too. Raises ConfigError.
     """
     match position:
         case Special():
             listed = list_offsets(cluster, dict.fromkeys(partitions, position.value), isolation)
             return {tp: found.offset for tp, found in listed.items()}
         case Specific(offsets):
-            _require_same_partitions(offsets, partitions, option)
+            _require_same_partitions(offsets, partitions, option, " (-1 for latest, -2 for earliest)")
             special = {tp: offset for tp, offset in offsets.items() if offset < 0}
             listed = list_offsets(cluster, special, isolation)
             return dict(offsets) | {tp: found.offset for tp, found in listed.items()}
@@ -149,12 +150,12 @@ def resolve(
 
 
 def _require_same_partitions(
-    given: Collection[TopicPartition], assigned: Collection[TopicPartition], option: str
+    given: Collection[TopicPartition], assigned: Collection[TopicPartition], option: str, hint: str = ""
 ) -> None:
     if set(given) != set(assigned):
         raise ConfigError(
-            f"option '{option}' must name all partitions that are read and no others (-1 for latest, -2 for "
-            f"earliest): it names {_names(given)}, read are {_names(assigned)}"
+            f"option '{option}' must name all partitions that are read and no others{hint}: it names "
+            f"{_names(given)}, read are {_names(assigned)}"
         )
 
 
@@ -165,6 +166,9 @@ def _resolve_timestamps(
     isolation: IsolationLevel,
     option: str,
 ) -> Offsets:
+    option = (
+        f"{option}ByTimestamp" if position.everywhere_ms is None else option.replace("Offsets", "Timestamp")
+    )
     if position.everywhere_ms is None:
         _require_same_partitions(position.timestamps_ms, partitions, option)
         wanted = dict(position.timestamps_ms)

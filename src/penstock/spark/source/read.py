@@ -20,6 +20,7 @@ from penstock.client.reading.fetcher import Fetched, PartitionRange
 from penstock.spark.source.dead_letters import DeadLetterTopic
 from penstock.spark.source.options import SourceOptions
 from penstock.spark.workers.connections import give_back_reader, take_reader
+from penstock.spark.workers.ending import end_worker_quietly
 from penstock.spark.workers.memory import settle_worker
 
 log = logging.getLogger(__name__)
@@ -50,6 +51,7 @@ def read_ranges(options: SourceOptions, ranges: Sequence[PartitionRange]) -> Ite
     Raises DataLoss, UndecodableRecord, ClientError.
     """
     settle_worker()
+    end_worker_quietly()
     fetched = _fetched(options, ranges)
     check_crcs = options.fetch.check_crcs
     if options.dead_letter_topic is None:
