@@ -1,5 +1,7 @@
 """The sink, in a task of our own and inside Spark: each row arrives where a Kafka client would put it."""
 
+import uuid
+
 import pyarrow as pa
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -56,6 +58,14 @@ def test_rows_arrive_in_order_whatever_the_compression(write, make_topic, consum
     done = write(VALUE, *batches, topic=topic, kafka__compression__type=codec, kafka__batch__size="1024")
     assert done.rows == 500
     assert [m.value().decode() for m in consume(topic)] == [v for batch in batches for v in batch["value"]]
+
+
+def test_a_topic_that_the_broker_creates_is_logged(write, make_topic, consume, caplog):
+    existing, misspelled = make_topic(), f"misspelled-{uuid.uuid4().hex}"
+    for topic in (existing, misspelled, misspelled):
+        write(VALUE, {"value": ["a"]}, topic=topic)
+    expected = f"topic did not exist, the broker created it topic={misspelled} partitions=1"
+    assert [r.getMessage() for r in caplog.records if "did not exist" in r.getMessage()] == [expected]
 
 
 @pytest.mark.parametrize("acks", ["all", "1"])

@@ -5,6 +5,7 @@ Spark reuses its Python workers, so later tasks find the metadata and the connec
 
 from __future__ import annotations
 
+import logging
 import os
 
 from penstock.client.config import ClientConfig
@@ -12,6 +13,8 @@ from penstock.client.connections.cluster import Cluster
 from penstock.client.connections.metadata import TopicMetadata
 from penstock.client.producing.producer import Producer, ProducerConfig
 from penstock.client.reading.fetcher import FetchConfig, Fetcher
+
+log = logging.getLogger(__name__)
 
 
 class Reader:
@@ -65,7 +68,14 @@ class WrittenTopics:
             asked = {topic} if self._known else {topic, *_written.get(self._key, ())}
             self._cluster.forget(asked)
             self._known |= self._cluster.topics(asked)
+            is_missing = topic not in self._known
             self._known |= self._cluster.require_topics([topic], create=True)
+            if is_missing:
+                log.warning(
+                    "topic did not exist, the broker created it topic=%s partitions=%d",
+                    topic,
+                    len(self._known[topic].partitions),
+                )
         if topic not in self._used:
             self._used |= {topic}
             _written[self._key] = self._used
