@@ -69,6 +69,19 @@ def topic() -> str:
     return f"cli-{uuid.uuid4().hex[:8]}"
 
 
+def test_a_topic_is_described_with_its_offsets(penstock: Penstock, topic: str) -> None:
+    penstock.ok("topic", "create", topic, "-p", "2")
+    penstock.ok("produce", topic, "-p", "1", stdin="a\nb\n")
+    [described] = penstock.json("topic", "describe", topic, "--offsets")
+    assert [(p["partition"], p["earliest"], p["latest"]) for p in described["partitions"]] == [
+        (0, 0, 0),
+        (1, 0, 2),
+    ]
+    table = penstock.ok("topic", "describe", topic, "--offsets").splitlines()
+    assert table[1].split()[-2:] == ["EARLIEST", "LATEST"]
+    assert table[-1].split()[-2:] == ["0", "2"]
+
+
 def test_a_topic_from_creation_to_deletion(penstock: Penstock, topic: str) -> None:
     assert penstock.json("topic", "create", topic, "-p", "3", "-c", "retention.ms=1000000") == [
         {"topic": topic, "created": True}
@@ -76,6 +89,7 @@ def test_a_topic_from_creation_to_deletion(penstock: Penstock, topic: str) -> No
     assert penstock.json("topic", "create", topic, "--if-not-exists") == [{"topic": topic, "created": False}]
     [described] = penstock.json("topic", "describe", topic)
     assert len(described["partitions"]) == 3
+    assert "latest" not in described["partitions"][0]
     assert described["configs"] == {"retention.ms": "1000000"}
     penstock.ok("topic", "alter", topic, "-p", "5", "-c", "max.message.bytes=2000", "-d", "retention.ms")
     [described] = penstock.json("topic", "describe", topic)

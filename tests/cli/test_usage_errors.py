@@ -13,6 +13,11 @@ from penstock.cli.main import build_app
         ("topic create", "Missing argument 'TOPIC'. (see `penstock topic create --help`)"),
         ("topic create t -p none", "'none' is not a valid int"),
         ("topic list --intrenal", "No such option: --intrenal"),
+        ("consume t --max 2", "No such option: --max (Possible options: --max-messages)"),
+        (
+            "start --registry 127.0.0.1:18081",
+            "(127.0.0.1:18081) (--registry takes no value; --registry-listen does)",
+        ),
         ("produce t --acks 5", "'5' is not one of '0', '1', 'all'. (see `penstock produce --help`)"),
         ("completion", "Missing argument 'SHELL'. Choose from: bash, zsh, fish"),
     ],

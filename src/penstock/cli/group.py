@@ -22,7 +22,7 @@ from penstock.cli.connection import (
 )
 from penstock.cli.coordinator import group_result
 from penstock.cli.output import console, print_json, print_table, print_warning
-from penstock.cli.partitions import parse_partitions
+from penstock.cli.partitions import PartitionKey, list_offsets, parse_partitions
 from penstock.cli.similar_names import did_you_mean_topic
 from penstock.cli.timestamps import parse_timestamp_ms
 
@@ -173,10 +173,10 @@ def reset_offsets(
     partitions = _chosen_partitions(client, topic or [], committed, bootstrap)
     if not partitions:
         fail(f"group {group!r} has no committed offsets: name the topics with --topic")
-    earliest = _offsets(client, partitions, OffsetSpec.earliest(), bootstrap)
-    latest = _offsets(client, partitions, OffsetSpec.latest(), bootstrap)
+    earliest = list_offsets(client, partitions, OffsetSpec.earliest(), bootstrap)
+    latest = list_offsets(client, partitions, OffsetSpec.latest(), bootstrap)
     if timestamp_ms is not None:
-        wanted = _offsets(client, partitions, OffsetSpec.for_timestamp(timestamp_ms), bootstrap)
+        wanted = list_offsets(client, partitions, OffsetSpec.for_timestamp(timestamp_ms), bootstrap)
         wanted = {key: latest[key] if offset < 0 else offset for key, offset in wanted.items()}
     elif shift_by is not None:
         wanted = {key: committed.get(key, earliest[key]) + shift_by for key in partitions}
@@ -226,9 +226,6 @@ def delete(
         print_json([{"group": name, "deleted": True} for name in futures])
 
 
-PartitionKey = tuple[str, int]
-
-
 def _committed(
     client: AdminClient, group: str, bootstrap: str, command_config: CommandConfig
 ) -> dict[PartitionKey, int]:
@@ -258,17 +255,6 @@ def _commit(
             explain(tp.error, bootstrap, f"{tp.topic}-{tp.partition}")
 
 
-def _offsets(
-    client: AdminClient, partitions: set[PartitionKey], spec: OffsetSpec, bootstrap: str
-) -> dict[PartitionKey, int]:
-    with reported_errors(bootstrap):
-        futures = client.list_offsets(
-            {TopicPartition(topic, partition): spec for topic, partition in partitions},
-            request_timeout=REQUEST_TIMEOUT_S,
-        )
-    return {(tp.topic, tp.partition): result_of(future, bootstrap).offset for tp, future in futures.items()}
-
-
 def _within_log(key: PartitionKey, wanted: int, earliest: int, latest: int) -> int:
     """The offset, or the nearest one within the log, with a warning in the words of Kafka's tool."""
     nearest = min(max(wanted, earliest), latest)
@@ -289,7 +275,7 @@ def _lags(
     bootstrap: str,
 ) -> list[PartitionLag]:
     partitions = set(committed) | set(owners)
-    ends = _offsets(client, partitions, OffsetSpec.latest(), bootstrap) if partitions else {}
+    ends = list_offsets(client, partitions, OffsetSpec.latest(), bootstrap) if partitions else {}
     return [
         PartitionLag(topic, partition, committed.get(key), ends.get(key), owners.get(key))
         for key in sorted(partitions)

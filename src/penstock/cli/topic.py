@@ -6,7 +6,14 @@ from typing import Annotated, TypeVar
 
 import typer
 from confluent_kafka import KafkaError, Node, TopicCollection
-from confluent_kafka.admin import AdminClient, ConfigResource, NewPartitions, NewTopic, TopicDescription
+from confluent_kafka.admin import (
+    AdminClient,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+    OffsetSpec,
+    TopicDescription,
+)
 
 from penstock.cli.config import parse_assignments, set_topic_configs
 from penstock.cli.connection import (
@@ -22,7 +29,7 @@ from penstock.cli.connection import (
     result_of,
 )
 from penstock.cli.output import Json, console, print_json, print_table
-from penstock.cli.partitions import is_internal
+from penstock.cli.partitions import PartitionKey, is_internal, list_offsets
 from penstock.cli.similar_names import topics_like
 
 app = typer.Typer(help="Create, list, describe, alter and delete topics.", no_args_is_help=True)
@@ -114,6 +121,10 @@ def list_topics(
 @app.command()
 def describe(
     topics: Names,
+    offsets: Annotated[
+        bool,
+        typer.Option("--offsets", help="Also show the earliest and the latest offset of each partition."),
+    ] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
     json_output: JsonOutput = False,
@@ -134,16 +145,23 @@ def describe(
         }
         for resource, future in configs.items()
     }
+    ranges = _offset_ranges(client, descriptions, bootstrap) if offsets else {}
     if json_output:
-        print_json([_as_json(description, changed[description.name]) for description in descriptions])
+        print_json([_as_json(description, changed[description.name], ranges) for description in descriptions])
         return
     for description in descriptions:
         settings = " ".join(f"{name}={value}" for name, value in sorted(changed[description.name].items()))
         console().print(f"[bold]{description.name}[/]  id {description.topic_id}  {settings}")
         print_table(
-            ["PARTITION", "LEADER", "REPLICAS", "IN SYNC"],
+            ["PARTITION", "LEADER", "REPLICAS", "IN SYNC", *(["EARLIEST", "LATEST"] if offsets else [])],
             [
-                (p.id, p.leader.id if p.leader else None, _ids(p.replicas), _ids(p.isr))
+                (
+                    p.id,
+                    p.leader.id if p.leader else None,
+                    _ids(p.replicas),
+                    _ids(p.isr),
+                    *ranges.get((description.name, p.id), ()),
+                )
                 for p in description.partitions
             ],
         )
@@ -207,11 +225,25 @@ def _of_existing(client: AdminClient, name: str, future: "Future[T]", bootstrap:
     return result_of(future, bootstrap, f"topic {name!r}", partial(topics_like, client, name))
 
 
+def _offset_ranges(
+    client: AdminClient, descriptions: list[TopicDescription], bootstrap: str
+) -> dict[PartitionKey, tuple[int, int]]:
+    """The earliest and the latest offset of each partition."""
+    partitions = [(description.name, p.id) for description in descriptions for p in description.partitions]
+    earliest = list_offsets(client, partitions, OffsetSpec.earliest(), bootstrap)
+    latest = list_offsets(client, partitions, OffsetSpec.latest(), bootstrap)
+    return {key: (earliest[key], latest[key]) for key in partitions}
+
+
 def _ids(nodes: list[Node]) -> str:
     return ",".join(str(node.id) for node in nodes)
 
 
-def _as_json(description: TopicDescription, configs: dict[str, str | None]) -> Json:
+def _as_json(
+    description: TopicDescription,
+    configs: dict[str, str | None],
+    ranges: dict[PartitionKey, tuple[int, int]],
+) -> Json:
     return {
         "topic": description.name,
         "topic_id": str(description.topic_id),
@@ -223,6 +255,7 @@ def _as_json(description: TopicDescription, configs: dict[str, str | None]) -> J
                 "leader": p.leader.id if p.leader else None,
                 "replicas": [node.id for node in p.replicas],
                 "isr": [node.id for node in p.isr],
+                **dict(zip(("earliest", "latest"), ranges.get((description.name, p.id), ()), strict=False)),
             }
             for p in description.partitions
         ],

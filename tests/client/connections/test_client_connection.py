@@ -113,6 +113,11 @@ def test_an_api_without_a_version_in_common_is_named(served, message):
         (lambda number: frame(number + 1, b"\0"), ProtocolViolation, "correlation id 2, expected 1"),
         (lambda number: struct.pack(">i", -5), ProtocolViolation, "announced a response of -5 bytes"),
         (lambda number: struct.pack(">i", 2**31 - 1), ProtocolViolation, "announced a response"),
+        (
+            lambda number: b"HTTP",
+            ProtocolViolation,
+            "1213486160 .* 'HTTP', so this is an HTTP server",
+        ),
         (lambda number: struct.pack(">i", 2) + b"xx", ProtocolViolation, "with 2 bytes"),
         (
             lambda number: frame(number, b"\0\xff\xff\xff\xff"),

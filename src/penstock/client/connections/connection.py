@@ -49,6 +49,9 @@ A fetch may exceed ``fetch.max.bytes`` by one batch only, so a larger size means
 Kafka server.
 """
 
+_HTTP: Final = int.from_bytes(b"HTTP")
+"""The size that the client reads if an HTTP server answers."""
+
 _MAX_BUFFERS_PER_SEND: Final = 512
 """The largest number of buffers per ``sendmsg``, below IOV_MAX on every system."""
 
@@ -276,6 +279,7 @@ class Connection:
             self.close()
             raise ProtocolViolation(
                 f"{self.server} announced a response of {size} bytes, expected 0 to {MAX_RESPONSE_BYTES}"
+                + (": these bytes are 'HTTP', so this is an HTTP server" if size == _HTTP else "")
             )
         return self._receive_exactly(size, deadline)
 
