@@ -1,18 +1,21 @@
-"""The statements of docs/pyspark.md run unchanged but for the address and the names of topics."""
+"""Examples of docs pages that need Spark, run unchanged but for addresses and the names of topics."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import Row, SparkSession
 
+from penstock.testing import Cluster
+
 pytestmark = pytest.mark.spark
 
-PAGE = (Path(__file__).parents[2] / "docs" / "pyspark.md").read_text()
+DOCS = Path(__file__).parents[2] / "docs"
 ORDERS = [b'{"id": 1, "amount": 2.5}', b'{"id": 2, "amount": 0.5}']
 
 
@@ -25,7 +28,7 @@ def test_views_and_tables_of_sql(
         block.replace("127.0.0.1:9092", servers)
         .replace("'orders'", f"'{orders}'")
         .replace("'loud-orders'", f"'{loud}'")
-        for block in re.findall(r"```sql\n(.*?)```", PAGE, re.DOTALL)
+        for block in re.findall(r"```sql\n(.*?)```", (DOCS / "pyspark.md").read_text(), re.DOTALL)
     )
     try:
         assert run(spark, read)[-1] == [Row(key="anna", id=1, amount=2.5)]
@@ -47,6 +50,16 @@ def test_views_and_tables_of_sql(
             spark.catalog.dropTempView(name)
         for name in ("order_records", "order_sink"):
             spark.sql(f"DROP TABLE IF EXISTS {name}")
+
+
+def test_the_test_of_a_query_with_one_checkpoint(
+    spark: SparkSession, penstock_cluster: Cluster, penstock_topic: str, tmp_path: Path
+) -> None:
+    examples = re.findall(r"```python\n(.*?)```", (DOCS / "testing.md").read_text(), re.DOTALL)
+    [example] = [each for each in examples if "build_session" in each]
+    names: dict[str, Any] = {}
+    exec(compile(example, "docs/testing.md", "exec"), names)
+    names["test_a_second_run_continues_after_the_first"](spark, penstock_cluster, penstock_topic, tmp_path)
 
 
 def run(spark: SparkSession, statements: str) -> list[list[Row]]:
