@@ -96,7 +96,11 @@ def test_a_python_for_the_workers_with_penstock_or_elsewhere_is_fine(python: str
 @pytest.mark.spark
 def test_a_worker_whose_connection_spark_closes_leaves_no_trace(python: str) -> None:
     """Spark starts the workers that plan queries with pyspark's daemon, whatever the session's settings."""
-    settings = {"PYTHON_UNIX_DOMAIN_ENABLED": "true"}
+    settings = {
+        "PYTHON_UNIX_DOMAIN_ENABLED": "true",
+        # Spark sets this by default. Without it, the daemon prints instead of raising.
+        "PYTHON_DAEMON_KILL_WORKER_ON_FLUSH_FAILURE": "true",
+    }
     with (
         tempfile.TemporaryDirectory() as directory,  # the socket's path may have 107 bytes
         subprocess.Popen(
