@@ -1,14 +1,19 @@
-"""A certificate authority for TLS tests and its certificates, made with the openssl command."""
+"""A certificate authority for TLS tests and its certificates."""
 
-import shutil
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
+import trustme
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
 
 KEY_PASSWORD = "of-the-key"
-_RSA = ("-newkey", "rsa:2048", "-nodes")
+ORGANIZATION = {"organization_name": "Penstock", "organization_unit_name": "Tests"}
 
 
 @dataclass(frozen=True)
@@ -21,60 +26,32 @@ class Identity:
     locked: Path
 
 
-@dataclass(frozen=True)
 class Authority:
-    """``server`` is for 127.0.0.1 and localhost, ``elsewhere`` for another host."""
+    """An authority and its files. ``server`` is for 127.0.0.1 and localhost, ``elsewhere`` for another."""
 
-    certificate: Path
-    server: Identity
-    elsewhere: Identity
-    client: Identity
+    def __init__(self, directory: Path) -> None:
+        directory.mkdir()
+        self._directory = directory
+        self._authority = trustme.CA(**ORGANIZATION)
+        self.certificate = directory / "ca.pem"
+        self._authority.cert_pem.write_to_path(str(self.certificate))
+        self.server = self.issue("server", "127.0.0.1", "localhost")
+        self.elsewhere = self.issue("elsewhere", "elsewhere.example")
+        self.client = self.issue("client", "client")
 
-
-def make_authority(directory: Path) -> Authority:
-    """Create the certificates, or skip the test if openssl is not installed."""
-    if shutil.which("openssl") is None:
-        pytest.skip("needs the openssl command")
-    directory.mkdir()
-    key, certificate = directory / "ca.key", directory / "ca.pem"
-    _openssl(
-        "req",
-        "-x509",
-        *_RSA,
-        "-days",
-        "3650",
-        "-keyout",
-        key,
-        "-out",
-        certificate,
-        "-subj",
-        "/CN=penstock-ca",
-    )
-
-    def identity(name: str, names: str) -> Identity:
-        own, request, chain = (directory / f"{name}.{ending}" for ending in ("key", "csr", "pem"))
-        extensions = directory / f"{name}.ext"
-        extensions.write_text(f"subjectAltName={names}\n")
-        _openssl("req", *_RSA, "-keyout", own, "-out", request, "-subj", f"/CN={name}")
-        authority = ("-CA", certificate, "-CAkey", key, "-CAcreateserial")
-        _openssl(
-            "x509", "-req", "-in", request, *authority, "-out", chain, "-days", "3650", "-extfile", extensions
+    def issue(self, name: str, *hosts: str) -> Identity:
+        """Create a certificate for these hosts, whose name is CN=name,OU=Tests,O=Penstock."""
+        issued = self._authority.issue_cert(*hosts, common_name=name, **ORGANIZATION)
+        chain, key, store, locked = (
+            self._directory / f"{name}{ending}" for ending in (".pem", ".key", "-store.pem", "-locked.pem")
         )
-        store, locked = directory / f"{name}-store.pem", directory / f"{name}-locked.pem"
-        store.write_text(own.read_text() + chain.read_text())
-        encrypted = ("pkcs8", "-topk8", "-v2", "aes-256-cbc", "-passout", f"pass:{KEY_PASSWORD}")
-        _openssl(*encrypted, "-in", own, "-out", locked)
-        locked.write_text(locked.read_text() + chain.read_text())
-        return Identity(chain, own, store, locked)
-
-    return Authority(
-        certificate,
-        identity("server", "IP:127.0.0.1,DNS:localhost"),
-        identity("elsewhere", "DNS:elsewhere.example"),
-        identity("client", "DNS:client"),
-    )
-
-
-def _openssl(*words: object) -> None:
-    done = subprocess.run(["openssl", *map(str, words)], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+        private = load_pem_private_key(issued.private_key_pem.bytes(), None)
+        encryption = BestAvailableEncryption(KEY_PASSWORD.encode())
+        plain = private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        encrypted = private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption)
+        certificates = b"".join(blob.bytes() for blob in issued.cert_chain_pems)
+        chain.write_bytes(certificates)
+        key.write_bytes(plain)
+        store.write_bytes(plain + certificates)
+        locked.write_bytes(encrypted + certificates)
+        return Identity(chain, key, store, locked)

@@ -29,6 +29,36 @@ def test_it_fits_what_python_fits(pattern: str, texts: list[str]) -> None:
         assert ours.fullmatch(text) is (theirs.fullmatch(text) is not None), text
 
 
+@settings(max_examples=600)
+@given(st.recursive(ATOMS, composed, max_leaves=12), st.lists(st.text("abc1\nü", max_size=8), min_size=1))
+def test_it_replaces_what_python_finds(pattern: str, texts: list[str]) -> None:
+    ours = Pattern(pattern, captures=True)
+    theirs = re.compile(pattern.replace("$", r"\Z"), re.ASCII)
+    assert ours.group_count == theirs.groups
+    for text in texts:
+        replaced = ours.replace_all(text, lambda groups: f"<{groups[0]}>")
+        assert replaced == replaced_as_in_java(theirs, text), text
+
+
+def replaced_as_in_java(pattern: re.Pattern[str], text: str) -> str:
+    """Unlike `re.sub`, Java looks for no second match where an empty one is."""
+    parts: list[str] = []
+    copied = at = 0
+    while at <= len(text) and (match := pattern.search(text, at)):
+        parts += text[copied : match.start()], f"<{match[0]}>"
+        copied = match.end()
+        at = match.end() + (match.end() == match.start())
+    return "".join(parts) + text[copied:]
+
+
+def test_replacements_are_given_groups() -> None:
+    pattern = Pattern("(a)|(?P<word>[ü🙂]+)", captures=True)
+    found: list[object] = []
+    assert pattern.replace_all("aü🙂-a", lambda groups: found.append(groups) or "") == "-"
+    assert found == [("a", "a", None), ("ü🙂", None, "ü🙂"), ("a", "a", None)]
+    assert pattern.group_names == {"word": 2}
+
+
 @pytest.mark.parametrize(
     ("pattern", "fits", "does_not"),
     [
