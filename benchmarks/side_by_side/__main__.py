@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from penstock.bench.c_program import BuildError
+from penstock.bench.loadgen import Loadgen
 from side_by_side.brokers import Kafka, Penstock
 from side_by_side.comparison import Comparison, make_broker
 from side_by_side.cores import Cores
@@ -75,6 +76,10 @@ def _run(options: argparse.Namespace, rows: list[Row]) -> None:
         results.forget(row.name for row in rows)
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # for a thousand connections and partitions
+    missing = Loadgen().tls_missing()
+    if missing is not None and any(row.over_tls for row in rows):
+        _say(f"rows over TLS are left out: {missing}")
+        rows = [row for row in rows if not row.over_tls]
     os.sched_setaffinity(0, {cores.client})
     only = options.only or [Penstock.name, Kafka.name]
     Comparison(rows, results, options.directory, cores, jars, options.scale, only, _say).run(options.rounds)

@@ -80,16 +80,29 @@ CLUSTER_PROPERTIES: Mapping[str, str] = {
 
 
 class Broker(ABC):
-    """One node on an empty directory. A context manager; `launched_s` is its launch on CLOCK_MONOTONIC."""
+    """One node on an empty directory. A context manager; `launched_s` is its launch on CLOCK_MONOTONIC.
+
+    Args:
+        key_store: the PEM file of a further listener, which speaks TLS at `tls_port`; None for no such one.
+    """
 
     name: str
 
-    def __init__(self, directory: Path, core: int, port: int = 0, place: Place = ALONE) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        core: int,
+        port: int = 0,
+        place: Place = ALONE,
+        key_store: Path | None = None,
+    ) -> None:
         self.place = place
+        self._key_store = key_store
         self.directory = directory
         self.data_dir = directory / "data"
         self.properties = directory / "server.properties"
         self.port = port or free_port()
+        self.tls_port = free_port() if key_store else 0
         self.launched_s = 0.0
         self._core = core
         self._log_file = directory / f"{self.name}.log"
@@ -186,7 +199,7 @@ class Broker(ABC):
         self.properties.write_text("".join(lines))
 
     def settings(self) -> dict[str, str]:
-        """Return what every KRaft node needs, `PROPERTIES`, and with several nodes `CLUSTER_PROPERTIES`."""
+        """Return what every KRaft node needs, `PROPERTIES`, and those for several nodes and for TLS."""
         controllers = self.place.controllers or (f"127.0.0.1:{free_port()}",)
         controller = controllers[self.place.node_id - 1]
         voters = [f"{node_id}@{address}" for node_id, address in enumerate(controllers, 1)]
@@ -200,6 +213,10 @@ class Broker(ABC):
             "log.dirs": str(self.data_dir),
         }
         several = CLUSTER_PROPERTIES if len(controllers) > 1 else {}
+        if self._key_store is not None:
+            node["listeners"] += f",SSL://127.0.0.1:{self.tls_port}"
+            node["listener.security.protocol.map"] += ",SSL:SSL"
+            node |= {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(self._key_store)}
         return {**node, **PROPERTIES, **several}
 
     def log_tail(self) -> str:
@@ -241,8 +258,16 @@ class Kafka(Broker):
 
     name = "kafka"
 
-    def __init__(self, directory: Path, core: int, jars: Path, release: str, place: Place = ALONE) -> None:
-        super().__init__(directory, core, place=place)
+    def __init__(
+        self,
+        directory: Path,
+        core: int,
+        jars: Path,
+        release: str,
+        place: Place = ALONE,
+        key_store: Path | None = None,
+    ) -> None:
+        super().__init__(directory, core, place=place, key_store=key_store)
         self._jars = jars
         self._release = release
 

@@ -7,10 +7,11 @@ from pathlib import Path
 from penstock.bench.loadgen import Loadgen, LoadgenError
 from penstock.protocol.api_keys import TARGET_RELEASE
 from side_by_side.brokers import Broker, BrokerError, Kafka, Penstock
+from side_by_side.certificate import key_store
 from side_by_side.client_workloads import LibrdkafkaConsume
 from side_by_side.cores import Cores
 from side_by_side.data import Data
-from side_by_side.node_workloads import start_and_first_acknowledgement
+from side_by_side.node_workloads import Handshakes, start_and_first_acknowledgement
 from side_by_side.results import Results, Run
 from side_by_side.rows import START, Row
 from side_by_side.session import RunFailed, Session
@@ -21,6 +22,12 @@ WARM_UP = (
     Produce(Data(1024), payload_bytes=500e6),
     Consume(Data(1024), payload_bytes=1e9, log_bytes=250e6),
     LibrdkafkaConsume(100, 500_000),
+)
+TLS_WARM_UP = (  # as much as the rows send: a JVM's processor time for encryption still falls after less
+    *WARM_UP,
+    Produce(Data(1024), over_tls=True),
+    Consume(Data(1024), over_tls=True),
+    Handshakes(30_000),
 )
 
 
@@ -51,20 +58,25 @@ class Comparison:
                     self._take_turn(name, round_)
 
     def _take_turn(self, name: str, round_: int) -> None:
-        missing: Sequence[Row] = [
-            row for row in self.rows if not self.results.measured(row.name, name, round_)
-        ]
-        while missing:  # repeats if a broker died
-            missing = self._session(name, round_, missing)
+        all_missing = [row for row in self.rows if not self.results.measured(row.name, name, round_)]
+        for over_tls in (False, True):
+            missing: Sequence[Row] = [row for row in all_missing if row.over_tls is over_tls]
+            while missing:  # repeats if a broker died
+                missing = self._session(name, round_, missing, over_tls)
 
-    def _session(self, name: str, round_: int, rows: Sequence[Row]) -> Sequence[Row]:
-        """Run *rows* on a new broker, and return those that are left if it has died."""
-        broker = make_broker(name, self.directory, self.cores, self.jars)
+    def _session(self, name: str, round_: int, rows: Sequence[Row], over_tls: bool) -> Sequence[Row]:
+        """Run *rows* on a new broker, and return those that are left if it has died.
+
+        Only rows over TLS get a broker with a listener for them, so that it takes no part in the others.
+        """
+        store = key_store(self.directory / "certificate") if over_tls else None
+        broker = make_broker(name, self.directory, self.cores, self.jars, store)
         loadgen = Loadgen()
         try:
             self.say(f"round {round_}, {name}: starting")
             start = start_and_first_acknowledgement(broker, loadgen)
-            self.results.add(Run(START, name, round_, self.scale, start))
+            if not over_tls:
+                self.results.add(Run(START, name, round_, self.scale, start))
             session = Session(
                 broker,
                 self.cores,
@@ -73,7 +85,7 @@ class Comparison:
                 cache=self.directory / "batches",
                 scale=self.scale,
             )
-            for work in WARM_UP:
+            for work in TLS_WARM_UP if over_tls else WARM_UP:
                 work.run(session)
             for done, row in enumerate(rows, 1):
                 self._measure(session, row, round_)
@@ -100,9 +112,11 @@ class Comparison:
         self.say(f"round {round_}, {name}, {row.name}: {rate}{p99}{busy}")
 
 
-def make_broker(name: str, directory: Path, cores: Cores, jars: Path) -> Broker:
+def make_broker(
+    name: str, directory: Path, cores: Cores, jars: Path, key_store: Path | None = None
+) -> Broker:
     """Return a broker that is not started yet."""
     place = directory / name
     if name == Penstock.name:
-        return Penstock(place, cores.broker)
-    return Kafka(place, cores.broker, jars, TARGET_RELEASE)
+        return Penstock(place, cores.broker, key_store=key_store)
+    return Kafka(place, cores.broker, jars, TARGET_RELEASE, key_store=key_store)

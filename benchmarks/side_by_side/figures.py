@@ -89,6 +89,12 @@ def mb_per_s(measurement: Measurement) -> float | None:
     return measurement.mb / measurement.seconds if measurement.mb and measurement.seconds else None
 
 
+def cpu_ms_per_record(measurement: Measurement) -> float | None:
+    if measurement.broker_cpu_s is None or not measurement.records:
+        return None
+    return measurement.broker_cpu_s * 1000 / measurement.records
+
+
 def cpu_s_per_gb(measurement: Measurement) -> float | None:
     if measurement.broker_cpu_s is None or not measurement.mb:
         return None

@@ -3,6 +3,7 @@
 import os
 import platform
 import re
+import socket
 from importlib.metadata import version
 from pathlib import Path
 
@@ -11,12 +12,16 @@ import confluent_kafka
 from side_by_side.brokers import Broker
 from side_by_side.cores import Cores
 
+TCP_ULP = 31
+"""The socket option of Linux that puts a protocol above TCP."""
+
 
 def describe(directory: Path, cores: Cores, brokers: list[Broker]) -> dict[str, str]:
     """Describe the machine, the disk of *directory*, and the versions."""
     return {
         **hardware(directory),
         "cores": f"{os.cpu_count()}; the broker on core {cores.broker}, clients on core {cores.client}",
+        "kernel TLS": "available" if kernel_has_tls() else "not available",
         **{broker.name: broker.version() for broker in brokers},
         "librdkafka": f"{confluent_kafka.libversion()[0]} (confluent-kafka {version('confluent-kafka')})",
     }
@@ -39,6 +44,19 @@ def file_system(directory: Path) -> str:
     mounts = [line.split()[1:3] for line in Path("/proc/mounts").read_text().splitlines()]
     holding = [(mount, kind) for mount, kind in mounts if path.is_relative_to(mount)]
     return max(holding, key=lambda entry: len(entry[0]))[1]
+
+
+def kernel_has_tls() -> bool:
+    """Return whether the kernel can encrypt what a socket sends."""
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.create_connection(server.getsockname()) as one,
+    ):
+        try:
+            one.setsockopt(socket.IPPROTO_TCP, TCP_ULP, b"tls")
+        except OSError:
+            return False
+    return True
 
 
 def _first(pattern: str, text: str) -> str:

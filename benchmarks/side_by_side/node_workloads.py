@@ -1,4 +1,4 @@
-"""The cost of a node by itself: its start, and idle connections and partitions."""
+"""The cost of a node by itself: its start, idle connections and partitions, and TLS handshakes."""
 
 import subprocess
 import time
@@ -65,6 +65,20 @@ class IdlePartitions:
         finally:
             for topic in topics:
                 session.delete_topic(topic)
+
+
+@dataclass(frozen=True)
+class Handshakes:
+    """Clients that connect, complete a full TLS handshake, send ApiVersions and close, again and again."""
+
+    count: int
+    connections: int = 10
+
+    def run(self, session: Session) -> Measurement:
+        count = session.scaled(self.count, least=self.connections)
+        options = {"requests": count, "connections": self.connections}
+        command = session.raw_client("connect", "-", over_tls=True, **options)
+        return session.measured(lambda: session.outcome(command), None)
 
 
 def _observed(session: Session, resident_before_bytes: int, seconds: float = OBSERVED_S) -> Measurement:

@@ -1,8 +1,12 @@
 """Write `docs/benchmarks.md` from the results."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
+from typing import NamedTuple
 
 from side_by_side.brokers import JVM_HEAP, PROPERTIES
+from side_by_side.certificate import CIPHER_SUITE
 from side_by_side.figures import (
     BUSY_ENOUGH,
     OURS,
@@ -10,12 +14,13 @@ from side_by_side.figures import (
     THEIRS,
     RowRuns,
     Spread,
+    cpu_ms_per_record,
     cpu_s_per_gb,
     mb_per_s,
     records_per_s,
 )
 from side_by_side.results import Results
-from side_by_side.rows import AT_REST, GROUPS, START, all_rows
+from side_by_side.rows import AT_REST, GROUPS, HANDSHAKES, START, all_rows
 from side_by_side.workloads import Workload
 
 LABELS = {OURS: "Penstock", THEIRS: "Apache Kafka"}
@@ -25,7 +30,8 @@ HEAD = """# Penstock beside Apache Kafka
 
 This part compares one Penstock node with one Apache Kafka node. They run in turn on the same machine and
 disk, with the same `server.properties`, clients and data. `make bench-kafka` measures and writes this page.
-It needs Linux, two cores, a C compiler, Java, and Maven Central or jars fetched before.
+It needs Linux, two cores, a C compiler, Java, and Maven Central or jars fetched before. Rows over TLS also
+need OpenSSL's library.
 
 ## How it is measured
 
@@ -48,11 +54,19 @@ It needs Linux, two cores, a C compiler, Java, and Maven Central or jars fetched
   Compressed batches contain text that shrinks to about a third; records/s and MB/s count values before
   compression. Rows at full speed show the latency of requests that queue behind others. Latencies can be
   compared in rows at a fixed rate, where each request is timed from the moment when it was due.
+- **Rows over TLS** run on brokers that are started and warmed up for them alone, with a second listener that
+  encrypts. Both brokers have the same certificate, with an RSA key of 2,048 bits, as most servers have. The
+  raw client uses OpenSSL with TLS 1.3 and the default suites, of which both brokers choose
+  `{suite}`. As in the Java producer, each batch becomes a TLS record of its own. The client
+  decrypts everything that it fetches, and verifies no certificate. Both brokers encrypt in their own process.
+  Neither uses the kernel's TLS, which the table below lists: only with it could `sendfile` send encrypted
+  data. A **full handshake** is a new connection, a handshake that resumes no session, one ApiVersions
+  request, and the close.
 - **Busy** shows two figures: how busy the broker's core was, including the kernel's work for it, and how
   busy the broker's process alone was. If the second is less than {own:.0%} of the first, something else
   used the core, and it does not count as busy.
-- **CPU s/GB** is the processor time of the broker's process for a gigabyte of values. **Memory** is its
-  resident set.
+- **CPU s/GB** is the processor time of the broker's process for a gigabyte of values, and **CPU ms each** is
+  that for one handshake. **Memory** is its resident set.
 - **The JVM** has the settings of Kafka's own scripts: {heap}, G1, pauses of 20 ms.
 - Both brokers are configured with {properties}.
 """
@@ -62,7 +76,9 @@ def render(results: Results) -> str:
     """Return the page, without rows that were never measured."""
     told = ", ".join(f"`{name}={value}`" for name, value in PROPERTIES.items())
     parts = [
-        HEAD.format(busy=BUSY_ENOUGH, own=OWN_SHARE, heap=" ".join(JVM_HEAP), properties=told),
+        HEAD.format(
+            busy=BUSY_ENOUGH, own=OWN_SHARE, heap=" ".join(JVM_HEAP), properties=told, suite=CIPHER_SUITE
+        ),
         machine_table(results),
     ]
     sections: dict[str, list[RowRuns]] = {}
@@ -72,7 +88,8 @@ def render(results: Results) -> str:
         if runs.of(OURS) or runs.of(THEIRS) or runs.error(OURS) or runs.error(THEIRS):
             sections.setdefault(row.section, []).append(runs)
     at_rest, groups = sections.pop(AT_REST, []), sections.pop(GROUPS, [])
-    parts.append(_summary([runs for section in sections.values() for runs in section], results))
+    loads = [runs for title, rows in sections.items() if title != HANDSHAKES for runs in rows]
+    parts.append(_summary(loads, results))
     parts += [_section(title, rows) for title, rows in sections.items()]
     if groups:
         parts.append(_groups(groups))
@@ -143,32 +160,54 @@ def _sooner(runs: RowRuns) -> Spread | None:
 
 
 def _section(title: str, rows: list[RowRuns]) -> str:
-    columns = "row | broker | records/s | MB/s | p50 ms | p99 ms | p99.9 ms | CPU s/GB | busy | memory MB"
-    ratios = "× records/s | × less CPU | × less p99"
-    aligned = "| --- | --- |" + " ---: |" * 11
-    lines = [f"## {title}", "", f"| {columns} | {ratios} |", aligned]
+    form = HANDSHAKE_TABLE if title == HANDSHAKES else LOAD_TABLE
+    numbers = len(form.columns) + len(form.ratio_columns)
+    lines = [
+        f"## {title}",
+        "",
+        f"| {' | '.join(('row', 'broker', *form.columns, *form.ratio_columns))} |",
+        "| --- | --- |" + " ---: |" * numbers,
+    ]
     for runs in rows:
-        lines += [_line(runs, OURS, _ratios(runs)), _line(runs, THEIRS, [NOTHING] * 3)]
+        ratios = form.ratios(runs)
+        lines += [_line(runs, OURS, form, ratios), _line(runs, THEIRS, form, [NOTHING] * len(ratios))]
     return "\n".join([*lines, ""])
 
 
-def _line(runs: RowRuns, broker: str, ratios: list[str]) -> str:
+def _line(runs: RowRuns, broker: str, form: Table, ratios: list[str]) -> str:
     name = runs.name if broker == OURS else NOTHING
     if not runs.of(broker):
         reason = (runs.error(broker) or "not measured").splitlines()[0][:120].replace("|", "/")
-        return f"| {name} | {LABELS[broker]} | {reason} |" + " |" * 10
-    cells = [
+        return f"| {name} | {LABELS[broker]} | {reason} |" + " |" * (len(form.columns) - 1 + len(ratios))
+    return f"| {' | '.join((name, LABELS[broker], *form.cells(runs, broker), *ratios))} |"
+
+
+def _load_cells(runs: RowRuns, broker: str) -> list[str]:
+    return [
         cell(runs.spread(broker, records_per_s), count),
         cell(runs.spread(broker, mb_per_s), count),
-        cell(runs.spread(broker, lambda m: m.p50_ms), milliseconds),
-        cell(runs.spread(broker, lambda m: m.p99_ms), milliseconds),
-        cell(runs.spread(broker, lambda m: m.p999_ms), milliseconds),
+        *_latencies(runs, broker),
         cell(runs.spread(broker, cpu_s_per_gb), seconds),
         _busy(runs, broker),
         cell(runs.spread(broker, lambda m: m.resident_mb), count, with_range=False),
-        *ratios,
     ]
-    return f"| {name} | {LABELS[broker]} | {' | '.join(cells)} |"
+
+
+def _handshake_cells(runs: RowRuns, broker: str) -> list[str]:
+    return [
+        cell(runs.spread(broker, records_per_s), count),
+        *_latencies(runs, broker),
+        cell(runs.spread(broker, cpu_ms_per_record), milliseconds),
+        _busy(runs, broker),
+    ]
+
+
+def _latencies(runs: RowRuns, broker: str) -> list[str]:
+    return [
+        cell(runs.spread(broker, lambda m: m.p50_ms), milliseconds),
+        cell(runs.spread(broker, lambda m: m.p99_ms), milliseconds),
+        cell(runs.spread(broker, lambda m: m.p999_ms), milliseconds),
+    ]
 
 
 def _busy(runs: RowRuns, broker: str) -> str:
@@ -177,13 +216,43 @@ def _busy(runs: RowRuns, broker: str) -> str:
     return f"{core}, {own}"
 
 
-def _ratios(runs: RowRuns) -> list[str]:
-    throughput = cell(None if runs.fixed_rate else runs.ahead(records_per_s), times)
-    if throughput and not runs.busy(THEIRS):
-        throughput = f"({throughput})"
-    elif throughput and not runs.busy(OURS):
-        throughput = f"≥ {throughput}"
-    return [throughput, cell(_cheaper(runs), times), cell(_sooner(runs), times)]
+def _load_ratios(runs: RowRuns) -> list[str]:
+    return [_throughput(runs), cell(_cheaper(runs), times), cell(_sooner(runs), times)]
+
+
+def _handshake_ratios(runs: RowRuns) -> list[str]:
+    cheaper = runs.ahead(cpu_ms_per_record, less_is_better=True)
+    return [_throughput(runs), cell(cheaper, times), cell(_sooner(runs), times)]
+
+
+def _throughput(runs: RowRuns) -> str:
+    ratio = cell(None if runs.fixed_rate else runs.ahead(records_per_s), times)
+    if ratio and not runs.busy(THEIRS):
+        return f"({ratio})"
+    return f"≥ {ratio}" if ratio and not runs.busy(OURS) else ratio
+
+
+class Table(NamedTuple):
+    """The columns of a table with a line for each broker; the first line of a row has its ratios."""
+
+    columns: tuple[str, ...]
+    cells: Callable[[RowRuns, str], list[str]]
+    ratio_columns: tuple[str, ...]
+    ratios: Callable[[RowRuns], list[str]]
+
+
+LOAD_TABLE = Table(
+    ("records/s", "MB/s", "p50 ms", "p99 ms", "p99.9 ms", "CPU s/GB", "busy", "memory MB"),
+    _load_cells,
+    ("× records/s", "× less CPU", "× less p99"),
+    _load_ratios,
+)
+HANDSHAKE_TABLE = Table(
+    ("handshakes/s", "p50 ms", "p99 ms", "p99.9 ms", "CPU ms each", "busy"),
+    _handshake_cells,
+    ("× handshakes/s", "× less CPU", "× less p99"),
+    _handshake_ratios,
+)
 
 
 def _groups(rows: list[RowRuns]) -> str:

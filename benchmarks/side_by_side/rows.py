@@ -14,13 +14,15 @@ from side_by_side.client_workloads import (
 )
 from side_by_side.data import Data
 from side_by_side.group_workloads import LostMember, StableGroup
-from side_by_side.node_workloads import IdleConnections, IdlePartitions
+from side_by_side.node_workloads import Handshakes, IdleConnections, IdlePartitions
 from side_by_side.session import Measurement, Session
 from side_by_side.workloads import Compaction, Consume, ConsumeCold, Produce, Transactions
 
 START = "start to first acknowledgement"
 AT_REST = "At rest"
 GROUPS = "Groups"
+TLS = "TLS"
+HANDSHAKES = "TLS handshakes"
 SIZES = {"100 B": 100, "1 KiB": 1024, "10 KiB": 10240}
 KIB = Data(1024)
 COMPRESSED = {codec.name.lower(): Data(1024, codec) for codec in Codec if codec != Codec.NONE}
@@ -44,6 +46,11 @@ class Row(NamedTuple):
     name: str
     work: Measurable
 
+    @property
+    def over_tls(self) -> bool:
+        """Whether the broker needs a listener with TLS."""
+        return self.section in {TLS, HANDSHAKES}
+
 
 def all_rows() -> list[Row]:
     """Return every row but the start, which each round measures when it launches a broker."""
@@ -54,6 +61,7 @@ def all_rows() -> list[Row]:
         *_transactions(),
         *_latency(),
         *_ordinary_clients(),
+        *_over_tls(),
         *_groups(),
         *_idle(),
     ]
@@ -122,6 +130,17 @@ def _ordinary_clients() -> Iterator[Row]:
         yield Row("Ordinary clients", f"kafka-consumer-perf-test {label}", JavaConsume(size, count))
     transactional = JavaProduce(1024, 400_000, transaction_ms=100)
     yield Row("Ordinary clients", "kafka-producer-perf-test 1 KiB, a transaction every 100 ms", transactional)
+
+
+def _over_tls() -> Iterator[Row]:
+    for label, size in (("100 B", 100), ("1 KiB", 1024)):
+        yield Row(TLS, f"produce {label} over TLS", Produce(Data(size), over_tls=True))
+        yield Row(TLS, f"consume {label} over TLS", Consume(Data(size), over_tls=True))
+    one = Produce(Data(100, records_per_batch=1), payload_bytes=20e6, per_request=1, over_tls=True)
+    yield Row(TLS, "produce 100 B, one record a request, over TLS", one)
+    for count in (1, 10):
+        name = f"full handshakes, {count} client{'s' if count > 1 else ''}"
+        yield Row(HANDSHAKES, name, Handshakes(10_000, count))
 
 
 def _groups() -> Iterator[Row]:

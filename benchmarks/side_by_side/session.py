@@ -156,9 +156,10 @@ class Session:
     def batches(self, data: Data) -> Path:
         return data.file(self._cache)
 
-    def raw_client(self, mode: str, topic: str, **options: object) -> list[str]:
+    def raw_client(self, mode: str, topic: str, *, over_tls: bool = False, **options: object) -> list[str]:
         """Return the raw client's command line."""
-        return self.loadgen.raw_command(mode, f"127.0.0.1:{self.broker.port}", topic, **options)
+        port = self.broker.tls_port if over_tls else self.broker.port
+        return self.loadgen.raw_command(mode, f"127.0.0.1:{port}", topic, tls=int(over_tls), **options)
 
     def java(self, tool: str, *words: object) -> list[str]:
         """Return the command line of one of Kafka's tools."""

@@ -70,6 +70,7 @@ class Produce(Workload):
     idempotent: bool = False
     requests_per_s: int = 0
     topic_config: Configs = ()
+    over_tls: bool = False
 
     @property
     def value_bytes(self) -> int:
@@ -92,6 +93,7 @@ class Produce(Workload):
             acks=self.acks,
             idempotent=int(self.idempotent),
             rate=self.requests_per_s,
+            over_tls=self.over_tls,
         )
         return session.outcome(command)
 
@@ -105,6 +107,7 @@ class Consume(Workload):
     partitions: int = 16
     connections: int = 10
     log_bytes: float = 1 * GB
+    over_tls: bool = False
 
     @property
     def value_bytes(self) -> int:
@@ -118,7 +121,8 @@ class Consume(Workload):
         wanted = int(session.scaled(self.payload_bytes) * shrunk)
         alike = int(self.data.codec == Codec.NONE)
         options = {"partitions": self.partitions, "connections": self.connections, "uniform": alike}
-        return session.outcome(session.raw_client("fetch", topic, bytes=wanted, **options))
+        command = session.raw_client("fetch", topic, over_tls=self.over_tls, bytes=wanted, **options)
+        return session.outcome(command)
 
 
 @dataclass(frozen=True)

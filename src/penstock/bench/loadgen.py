@@ -48,6 +48,12 @@ class Loadgen:
         words = [str(self._program), "wire", mode, *address.rsplit(":", 1), topic]
         return [*words, *(f"{name}={value}" for name, value in options.items())]
 
+    def tls_missing(self) -> str | None:
+        """Return the reason why the raw client cannot encrypt here, or None if it can."""
+        command = self.raw_command("connect", "127.0.0.1:0", "-", connections=0, requests=0, tls=1)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=RUN_TIMEOUT_S, check=False)
+        return done.stderr.strip() if done.returncode else None
+
     def run(self, mode: str, *arguments: object) -> LoadgenResult:
         """Run the load generator to its end and return the result."""
         finished = subprocess.run(

@@ -9,14 +9,18 @@
  * LIBRDKAFKA is the shared library to load (a Python wheel brings one), so that no development package is needed;
  * name=value words are librdkafka settings. "first_s" is the CLOCK_MONOTONIC time of the first acknowledgement.
  *
- * The raw client costs next to nothing: prebuilt batches, plain sockets, a thread each. It needs Linux.
+ * The raw client costs next to nothing: prebuilt batches, blocking sockets, a thread each. It needs Linux.
  *
  *   load_generator wire produce      HOST PORT TOPIC  batches=FILE requests=N [partitions=1 per_request=1
  *                                                     connections=1 in_flight=5 acks=1 rate=0 idempotent=0]
  *   load_generator wire fetch        HOST PORT TOPIC  bytes=N [partitions=1 connections=1 max_bytes=52428800
  *                                                     partition_max_bytes=1048576 isolation=0 uniform=0]
  *   load_generator wire transactions HOST PORT TOPIC  batches=FILE requests=N [partitions=1 connections=1]
+ *   load_generator wire connect      HOST PORT -      requests=N [connections=1]
  *   load_generator wire idle         HOST PORT -      connections=N seconds=S
+ *
+ * With tls=1, every connection is encrypted (see tls.c). "connect" closes a connection and opens the next one, with
+ * ApiVersions as its only request, and counts each as a record.
  *
  * FILE holds record batches (magic 2) one after the other; they are sent in turn, so that a row's data is the same
  * for every broker. A rate is requests per second over all connections, each timed from when it was due. A fetch

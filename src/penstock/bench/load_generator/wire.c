@@ -1,8 +1,9 @@
-/* The raw client: Kafka's protocol on plain sockets, with prebuilt batches. See the top of main.c. */
+/* The raw client: Kafka's protocol on sockets, plain or with TLS, with prebuilt batches. See the top of main.c. */
 #define _GNU_SOURCE
 #include "load.h"
 
 #ifdef __linux__
+#include "tls.h"
 #include <arpa/inet.h>
 #include <endian.h>
 #include <errno.h>
@@ -34,7 +35,7 @@ enum { AT_LENGTH = 8, AT_CRC = 17, AT_ATTRIBUTES = 21, AT_LAST_DELTA = 23, AT_PR
 static struct {
     const char *host, *topic, *batches;
     long port, requests, partitions, per_request, connections, in_flight, acks, rate, idempotent, bytes, max_bytes,
-        partition_max_bytes, isolation, uniform, seconds;
+        partition_max_bytes, isolation, uniform, seconds, tls;
 } option = {.partitions = 1, .per_request = 1, .connections = 1, .in_flight = 5, .acks = 1, .max_bytes = 50 << 20,
             .partition_max_bytes = 1 << 20};
 
@@ -45,6 +46,7 @@ static void read_options(char **words) {
         {"rate", &option.rate}, {"idempotent", &option.idempotent}, {"bytes", &option.bytes},
         {"max_bytes", &option.max_bytes}, {"partition_max_bytes", &option.partition_max_bytes},
         {"isolation", &option.isolation}, {"uniform", &option.uniform}, {"seconds", &option.seconds},
+        {"tls", &option.tls},
     };
     option.host = words[0], option.port = atol(words[1]), option.topic = words[2];
     for (words += 3; *words; words++) {
@@ -153,6 +155,7 @@ static void load_batches(void) {
 
 struct connection {
     int socket, number;
+    SSL *tls; /* NULL if the connection is plain */
     uint8_t head[HEAD_BYTES]; /* what is received ahead: little, so that the rest can be discarded unread */
     size_t head_at, head_end, left; /* left: bytes of this response that are not consumed yet */
     struct request *request;
@@ -170,6 +173,14 @@ struct connection {
     pthread_t thread;
 };
 
+static void prepare_connection(struct connection *c, int number) {
+    c->number = number;
+    c->request = malloc(sizeof *c->request);
+    c->producer_id = -1, c->producer_epoch = -1;
+    c->sequences = calloc(option.partitions, sizeof *c->sequences);
+    c->offsets = calloc(option.partitions, sizeof *c->offsets);
+}
+
 static void open_connection(struct connection *c) {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(option.port)};
     if (inet_pton(AF_INET, option.host, &address.sin_addr) != 1) die("not an IPv4 address: %s", option.host);
@@ -177,16 +188,24 @@ static void open_connection(struct connection *c) {
     if (c->socket < 0 || connect(c->socket, (struct sockaddr *)&address, sizeof address))
         die("cannot connect: %s", strerror(errno));
     setsockopt(c->socket, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
-    c->request = malloc(sizeof *c->request);
-    c->producer_id = -1, c->producer_epoch = -1;
-    c->sequences = calloc(option.partitions, sizeof *c->sequences);
-    c->offsets = calloc(option.partitions, sizeof *c->offsets);
+    if (option.tls) c->tls = tls_connect(c->socket);
+}
+
+static void close_connection(struct connection *c) {
+    if (c->tls) tls_close(c->tls);
+    close(c->socket);
 }
 
 static void transmit(struct connection *c) {
     struct request *r = c->request;
     end_part(r);
     set32(r->bytes, r->total - 4);
+    if (c->tls) {
+        for (int part = 0; part < r->part_count; part++)
+            tls_write(c->tls, r->parts[part].iov_base, r->parts[part].iov_len);
+        tls_flush(c->tls);
+        return;
+    }
     for (int part = 0; part < r->part_count;) {
         int count = r->part_count - part < 1024 ? r->part_count - part : 1024; /* IOV_MAX */
         ssize_t sent = sendmsg(c->socket, &(struct msghdr){.msg_iov = r->parts + part, .msg_iovlen = count}, MSG_NOSIGNAL);
@@ -197,17 +216,22 @@ static void transmit(struct connection *c) {
     }
 }
 
+/* At most *size* bytes, and at least one. */
+static size_t receive(struct connection *c, void *buffer, size_t size) {
+    for (;;) {
+        ssize_t got = c->tls ? (ssize_t)tls_read(c->tls, buffer, size) : recv(c->socket, buffer, size, 0);
+        if (got > 0) return got;
+        if (got < 0 && errno == EINTR) continue;
+        die("the broker closed the connection: %s", got ? strerror(errno) : "end of stream");
+    }
+}
+
 /* The next *size* bytes (at most HEAD_BYTES) in one piece. */
 static const uint8_t *take(struct connection *c, size_t size) {
     if (c->head_end - c->head_at < size) {
         memmove(c->head, c->head + c->head_at, c->head_end - c->head_at);
         c->head_end -= c->head_at, c->head_at = 0;
-        while (c->head_end < size) {
-            ssize_t got = recv(c->socket, c->head + c->head_end, HEAD_BYTES - c->head_end, 0);
-            if (got < 0 && errno == EINTR) continue;
-            if (got <= 0) die("the broker closed the connection: %s", got ? strerror(errno) : "end of stream");
-            c->head_end += got;
-        }
+        while (c->head_end < size) c->head_end += receive(c, c->head + c->head_end, HEAD_BYTES - c->head_end);
     }
     c->head_at += size, c->left -= size;
     return c->head + c->head_at - size;
@@ -216,7 +240,12 @@ static const uint8_t *take(struct connection *c, size_t size) {
 static void discard(struct connection *c, size_t size) {
     size_t ahead = c->head_end - c->head_at < size ? c->head_end - c->head_at : size;
     c->head_at += ahead, c->left -= size;
-    for (size -= ahead; size;) {
+    size -= ahead;
+    if (c->tls) {
+        static _Thread_local uint8_t decrypted[16 << 10]; /* a TLS record has no more */
+        while (size) size -= receive(c, decrypted, size < sizeof decrypted ? size : sizeof decrypted);
+    }
+    while (size) {
         ssize_t got = recv(c->socket, NULL, size, MSG_TRUNC | MSG_WAITALL);
         if (got < 0 && errno == EINTR) continue;
         if (got <= 0) die("the broker closed the connection within a response");
@@ -409,7 +438,8 @@ static void *produce_at_rate(void *argument) {
         if (wait_s < 0) wait_s = 0;
         struct timespec wait = {(time_t)wait_s, (long)((wait_s - (time_t)wait_s) * 1e9)};
         struct pollfd readable = {c->socket, POLLIN, 0};
-        int is_ahead = c->head_end > c->head_at; /* a response that came with the one before: poll won't tell */
+        /* a response that came with the one before: poll won't tell */
+        int is_ahead = c->head_end > c->head_at || (c->tls && tls_is_ahead(c->tls));
         if (is_ahead || ppoll(&readable, 1, &wait, NULL) > 0) receive_produced(c);
     }
     return end_s[c->number] = now_s(), NULL;
@@ -549,6 +579,20 @@ static void *consume(void *argument) {
     return end_s[c->number] = now_s(), NULL;
 }
 
+/* ---- connections that come and go ---- */
+
+static void *connect_again(void *argument) {
+    struct connection *c = argument;
+    pthread_barrier_wait(&everyone_connected);
+    while (atomic_fetch_sub(&requests_left, 1) > 0) {
+        close_connection(c);
+        sending(c, now_s());
+        open_connection(c), fence(c);
+        received(c), c->records++;
+    }
+    return end_s[c->number] = now_s(), NULL;
+}
+
 /* ---- the run ---- */
 
 static void report(struct connection *all) {
@@ -576,8 +620,8 @@ static void run(void *(*work)(void *), int transactional) {
     pthread_barrier_init(&everyone_connected, NULL, option.connections + 1);
     for (long i = 0; i < option.connections; i++) {
         struct connection *c = &all[i];
-        c->number = i;
-        open_connection(c);
+        prepare_connection(c, i), open_connection(c);
+        fence(c); /* so that nothing but responses follows: a server sends session tickets before */
         if (transactional) {
             snprintf(c->transactional_id_text, sizeof c->transactional_id_text, "%.40s-%ld", option.topic, i);
             c->transactional_id = c->transactional_id_text;
@@ -592,7 +636,8 @@ static void run(void *(*work)(void *), int transactional) {
 
 static void stay_idle(void) {
     struct connection *all = calloc(option.connections, sizeof *all);
-    for (long i = 0; i < option.connections; i++) open_connection(&all[i]), fence(&all[i]);
+    for (long i = 0; i < option.connections; i++)
+        prepare_connection(&all[i], i), open_connection(&all[i]), fence(&all[i]);
     printf("{\"connections\": %ld}\n", option.connections);
     fflush(stdout);
     sleep(option.seconds);
@@ -600,11 +645,13 @@ static void stay_idle(void) {
 
 int run_wire(const char *mode, char **words) {
     read_options(words);
+    if (option.tls) tls_load();
     atomic_init(&requests_left, option.requests);
     atomic_init(&bytes_left, option.bytes);
     if (!strcmp(mode, "produce")) load_batches(), run(option.rate ? produce_at_rate : produce_flat_out, 0);
     else if (!strcmp(mode, "fetch")) run(consume, 0);
     else if (!strcmp(mode, "transactions")) load_batches(), run(produce_transactions, 1);
+    else if (!strcmp(mode, "connect")) run(connect_again, 0);
     else if (!strcmp(mode, "idle")) stay_idle();
     else die("unknown mode: %s", mode);
     return 0;
