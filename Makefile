@@ -184,8 +184,8 @@ test-cluster: $(INSTALLED)
 	@PENSTOCK_OPERATIONS_PAGE=1 PENSTOCK_KAFKA_CLUSTERS=1 $(SOAK) tests/cluster/test_operations_page.py tests/cluster/test_kafka_tools.py tests/cluster/test_controller_alone.py tests/cli/test_cluster_commands.py
 	@echo "== clusters of Apache Kafka and Penstock nodes together"
 	@PENSTOCK_KAFKA_CLUSTERS=1 $(SOAK) tests/cluster/test_mixed_quorum.py tests/cluster/test_mixed_replication.py tests/registry/api/test_registry_kafka.py
-	@echo "== failovers, brokers added, groups whose coordinator dies"
-	@PENSTOCK_CLUSTER_FAULTS=$(CLUSTER_FAULTS) $(SOAK) tests/cluster/test_failover.py tests/cluster/test_scale_out.py tests/cluster/test_group_failover.py
+	@echo "== failovers, brokers added, groups whose coordinator dies, TLS and ACLs for a running cluster"
+	@PENSTOCK_CLUSTER_FAULTS=$(CLUSTER_FAULTS) $(SOAK) tests/cluster/test_failover.py tests/cluster/test_scale_out.py tests/cluster/test_group_failover.py tests/cluster/test_secured_while_running.py
 	@echo "== faults under load: nodes that die or hang, networks, disks, clocks"
 	@PENSTOCK_CLUSTER_FAULTS=$(CLUSTER_FAULTS) $(SOAK) tests/cluster/test_cluster_faults.py tests/cluster/test_registry_faults.py tests/cluster/test_network_faults.py tests/cluster/test_disk_faults.py tests/cluster/test_clock_jumps.py
 	@echo "== $(VERIFIABLE_KILLS) kills under kafka-verifiable-producer and -consumer"

@@ -20,7 +20,7 @@ FLOORS: dict[str, set[str]] = {
     "errors": set(),  # the root of all exceptions: every floor stands on it
     "extras": set(),  # the error for missing packages: every floor may raise it
     "protocol": set(),
-    "security": {"protocol"},
+    "security": {"protocol", "patterns"},
     "storage": {"protocol"},
     "consensus": {"protocol"},
     "metadata": {"protocol", "consensus", "security"},
@@ -30,7 +30,7 @@ FLOORS: dict[str, set[str]] = {
     "broker": {"protocol", "storage", "consensus", "metadata", "coordinators", "monitoring", "security"},
     "client": {"protocol", "security"},
     "operations": {"protocol", "client"},
-    "registry": {"protocol", "patterns", "client", "web", "monitoring"},
+    "registry": {"protocol", "patterns", "client", "web", "monitoring", "security"},
     "web": {"processes"},
     "topology": {"protocol"},
     "arrow": {"protocol", "client", "registry"},
@@ -56,16 +56,20 @@ FLOORS: dict[str, set[str]] = {
 # room build the rooms and may import all.
 ROOMS: dict[str, dict[str, set[str]]] = {
     "broker": {
-        "network": set(),
-        "peers": set(),
+        "tls": set(),
+        "network": {"tls"},
+        "sasl": {"network", "peers"},
+        "peers": {"tls"},
         "setup": {"network", "peers"},
         "quorum": {"network", "peers", "setup"},
-        "control": {"network", "peers", "setup", "quorum"},
+        "control": {"network", "peers", "setup", "quorum", "tls"},
         "partitions": {"network", "peers", "setup"},
         "following": {"peers", "partitions"},
         "reading": {"network", "partitions", "following"},
         "coordination": {"network", "peers", "setup", "partitions", "following", "control"},
-        "metrics": {*{"network", "quorum", "control", "partitions", "following", "reading", "coordination"}},
+        "metrics": {
+            *{"network", "quorum", "control", "partitions", "following", "reading", "coordination", "tls"}
+        },
         "api": {*{"network", "setup", "quorum", "control", "partitions", "reading", "coordination"}},
     },
     "storage": {
@@ -80,6 +84,14 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "compaction": {"config", "disk", "errors", "names", "partition", "producers", "segments"},
         "directories": {"compaction", "config", "disk", "errors", "names", "partition"},
         "inspection": {"disk", "names", "partition", "producers", "segments"},
+    },
+    "security": {
+        "acls": set(),
+        "authorizer": {"acls"},
+        "permissions": {"acls", "authorizer"},
+        "scram": set(),
+        "sasl": {"scram"},
+        "tls": set(),
     },
     "client": {
         "settings": set(),

@@ -73,6 +73,8 @@ def test_every_forwarded_request_can_be_answered_with_an_error(key: ApiKey) -> N
 
 WITHOUT_PERMISSIONS = {
     ApiKey.API_VERSIONS,  # clients ask it before they authenticate, and it tells nothing of the data
+    ApiKey.SASL_HANDSHAKE,  # clients have no principal yet
+    ApiKey.SASL_AUTHENTICATE,
     ApiKey.CONSUMER_GROUP_HEARTBEAT,  # all clients are refused, as by a Kafka without that protocol
 }
 

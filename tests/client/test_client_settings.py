@@ -6,6 +6,7 @@ from penstock.client.config import ClientConfig, ServerAddress, parse_servers
 from penstock.client.producing.producer import ProducerConfig
 from penstock.client.reading.fetcher import FetchConfig
 from penstock.client.settings import ConfigError, from_properties, property_names
+from penstock.security.tls.settings import TlsSettings
 
 
 def test_servers_may_carry_a_listener_name_and_brackets():
@@ -47,7 +48,7 @@ def test_missing_servers_are_told():
         ("request.timeout.ms", "0", "a whole number from 1"),
         ("security.protocol", "TLS", "one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"),
         ("sasl.mechanism", "GSSAPI", "one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512"),
-        ("ssl.truststore.type", "JKS", "PEM. Java's own stores are not read"),
+        ("ssl.truststore.type", "BKS", "one of PEM, PKCS12, JKS"),
         ("ssl.truststore.certificates", "MIIB", "PEM, beginning with -----BEGIN"),
         ("ssl.endpoint.identification.algorithm", "ldaps", "https, or an empty text"),
         ("acks", "2", "all, 1 or 0"),
@@ -79,6 +80,16 @@ JAAS = 'M required username="a" password="hidden";'
             {"ssl.truststore.location": "/a", "ssl.truststore.certificates": "-----BEGIN CERTIFICATE"},
             "'ssl.truststore.location' and 'ssl.truststore.certificates' exclude each other",
         ),
+        ({"ssl.keystore.password": "hidden"}, "expected 'ssl.keystore.location' as well"),
+        (
+            {
+                "ssl.keystore.type": "PEM",
+                "ssl.keystore.location": "/a",
+                "ssl.keystore.password": "hidden",
+            },
+            "set for a PEM store: expected 'ssl.key.password'",
+        ),
+        ({"ssl.enabled.protocols": "TLSv1.1"}, "'TLSv1.1': expected one of TLSv1.2, TLSv1.3"),
     ],
 )
 def test_security_that_cannot_be_is_told_without_what_is_secret(properties, expected):
@@ -94,6 +105,8 @@ def test_secrets_are_not_shown():
         "sasl.mechanism": "scram-sha-512",
         "sasl.jaas.config": JAAS,
         "ssl.key.password": "hidden",
+        "ssl.truststore.location": "/a",
+        "ssl.truststore.password": "hidden",
         "ssl.keystore.certificate.chain": "-----BEGIN shown",
         "ssl.keystore.key": "-----BEGIN hidden",
         "ssl.endpoint.identification.algorithm": "",
@@ -103,6 +116,28 @@ def test_secrets_are_not_shown():
     assert (config.login.username, config.login.password) == ("a", "hidden")
     assert "hidden" not in repr(config)
     assert hash(config) == hash(ClientConfig.from_properties(given))
+
+
+def test_settings_of_tls_are_those_of_a_broker():
+    given = {
+        "ssl.protocol": "TLSv1.2",
+        "ssl.enabled.protocols": "TLSv1.3, TLSv1.2",
+        "ssl.cipher.suites": "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
+        "ssl.endpoint.identification.algorithm": "",
+        "ssl.truststore.type": "pkcs12",
+        "ssl.truststore.location": "/trust",
+        "ssl.truststore.password": "t",
+        "ssl.keystore.type": "jks",
+        "ssl.keystore.location": "/keys",
+        "ssl.keystore.password": "s",
+        "ssl.key.password": "k",
+    }
+    lists = {name: given[name].split(", ") for name in ("ssl.enabled.protocols", "ssl.cipher.suites")}
+    theirs = TlsSettings.from_configs((given | lists).get)
+    assert ClientConfig.from_properties({"bootstrap.servers": "h:1"} | given).tls_settings == theirs
+    assert ClientConfig.from_properties({"bootstrap.servers": "h:1"}).tls_settings == TlsSettings(
+        keystore_type=None, truststore_type=None
+    )
 
 
 @pytest.mark.parametrize(("acks", "idempotent"), [("all", True), ("-1", True), ("1", False), ("0", False)])

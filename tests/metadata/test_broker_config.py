@@ -63,7 +63,6 @@ def test_required_configs_must_be_there() -> None:
         ({"listeners": "PLAINTEXT://h:70000"}, "listeners"),
         ({"listeners": "OTHER://h:1"}, "listeners"),
         ({"listeners": "PLAINTEXT://h:1,PLAINTEXT://h:2"}, "listeners"),
-        ({"listeners": "SSL://h:1", "inter_broker_listener_name": "SSL"}, "listeners"),
         ({"listeners": "CONTROLLER://h:1"}, "listeners"),
         ({"advertised_listeners": "CLIENTS://h:1"}, "advertised.listeners"),
         ({"advertised_listeners": "SSL://h:1"}, "advertised.listeners"),

@@ -12,11 +12,16 @@ from penstock.metadata.configs.reference import BROKER_KEYS, GROUP_KEYS, TOPIC_K
 from penstock.metadata.configs.support import reason_without_effect, settings_without_effect
 
 SOURCE = Path(__file__).parents[2] / "src" / "penstock"
-FLOORS = ("broker", "cli", "consensus", "coordinators", "metadata", "storage")
+FLOORS = ("broker", "cli", "consensus", "coordinators", "metadata", "security", "storage")
 
 BY_PART_OF_THE_NAME = {
     "offsets.topic.segment.bytes": "controller.topics.internal_topic",
     "transaction.state.log.segment.bytes": "controller.topics.internal_topic",
+    "ssl.allow.dn.changes": "security.tls.settings",
+    "ssl.allow.san.changes": "security.tls.settings",
+    "ssl.cipher.suites": "security.tls.settings",
+    "ssl.enabled.protocols": "security.tls.settings",
+    "ssl.endpoint.identification.algorithm": "security.tls.settings",
 }
 """Configs whose names the code composes where it reads them."""
 
@@ -59,7 +64,7 @@ def test_a_node_says_at_the_start_what_it_passes_over(
     settings = {
         "controller.quorum.append.linger.ms": "100",
         "queued.max.requests": "500",
-        "listener.name.plaintext.sasl.server.max.receive.size": "1000",
+        "listener.name.plaintext.sasl.kerberos.service.name": "kafka",
         "num.replica.fetchers": "2",
     }
     config = BrokerConfig.single_node({**settings, "log.dirs": str(tmp_path)})
@@ -67,7 +72,7 @@ def test_a_node_says_at_the_start_what_it_passes_over(
         "controller.quorum.append.linger.ms": (
             "records that arrive during a flush share the next one; no record is delayed"
         ),
-        "listener.name.plaintext.sasl.server.max.receive.size": "there is no authentication yet",
+        "listener.name.plaintext.sasl.kerberos.service.name": "GSSAPI is not served yet",
     }
 
     async def scenario() -> None:

@@ -17,7 +17,7 @@ from confluent_kafka.admin import (
 )
 
 import penstock
-from certificates import KEY_PASSWORD, Authority, make_authority
+from certificates import KEY_PASSWORD, Authority
 from kafka_node import KafkaNode, free_port
 from penstock.client.errors import AuthenticationFailed, ClientError
 
@@ -41,7 +41,7 @@ class Secured(NamedTuple):
 @pytest.fixture(scope="module")
 def secured(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     directory = tmp_path_factory.mktemp("secured")
-    authority = make_authority(directory / "authority")
+    authority = Authority(directory / "authority")
     names = ("SSL", "SASL_SSL", "SASL_PLAINTEXT")
     servers = {name: f"127.0.0.1:{free_port()}" for name in names}
     node = KafkaNode(kafka_libs, directory)

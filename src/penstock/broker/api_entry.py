@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from penstock.broker.network.context import RequestContext
     from penstock.broker.network.dispatch import Dispatcher
     from penstock.broker.partitions.schema_validation import SchemaIds
+    from penstock.broker.tls.listeners import NodeTls
 
 P = TypeVar("P")
 Request = TypeVar("Request", bound=Message)
@@ -51,6 +52,7 @@ class NodeParts(ControlHost, ReadingHost, TransactionHost, Protocol):
     controller_dispatcher: Dispatcher
     dispatcher: Dispatcher
     schemas: SchemaIds
+    tls: NodeTls
     transactions: TransactionCoordinatorRuntime
 
 

@@ -32,21 +32,27 @@ from penstock.broker.partitions.purgatory import Purgatory
 from penstock.broker.partitions.replica_manager import ReplicaManager
 from penstock.broker.partitions.schema_validation import SchemaIds, Unknown
 from penstock.broker.partitions.topic_settings import TopicSettings, topic_settings
-from penstock.broker.peers import ControllerAddress, Peer
+from penstock.broker.peers import ControllerAddress, Dial, Peer
+from penstock.broker.peers.tcp import TcpDial
 from penstock.broker.quorum.quorum import Quorum
 from penstock.broker.reading.cold_reads import READERS, ColdReads
 from penstock.broker.reading.fetch_session import FetchSessionCache
+from penstock.broker.sasl.authentication import Authentication, handle_authenticated
+from penstock.broker.sasl.listeners import NodeSasl
 from penstock.broker.setup.environment import Environment
 from penstock.broker.setup.node_limits import cleaner_config, peer_settings, server_limits, storage_config
+from penstock.broker.tls.listeners import NodeTls
 from penstock.metadata.configs import BrokerConfig, InvalidConfig
 from penstock.metadata.configs.support import settings_without_effect
 from penstock.metadata.image import MetadataDelta, ResourceType
+from penstock.security.tls.errors import InvalidTls
 from penstock.storage.directories.log_manager import LogManager
 from penstock.storage.errors import LogDirectoryError
 from penstock.storage.names import TopicPartition
 
 if TYPE_CHECKING:
     from penstock.broker.control.controller_apis import ControllerApis
+    from penstock.broker.network.connection import Connection
     from penstock.monitoring.server import MonitoringServer
     from penstock.storage.partition.log import Log
 
@@ -93,6 +99,15 @@ class Broker:
         )
         self.incarnation_id = machine.uuid().bytes
         """The id of this run of the node, with which it registers as a broker and as a controller."""
+        self.tls: NodeTls = self._read_certificates()
+        self.sasl: NodeSasl = self._read_logins()
+        self.dial_broker: Dial = self._dial(
+            config.inter_broker_listener_name, "sasl.mechanism.inter.broker.protocol"
+        )
+        self.dial_controller: Dial = self._dial(
+            config.controller_listener_names[0], "sasl.mechanism.controller.protocol"
+        )
+        self._tls_worker = machine.workers(1, "tls")
         self.server = self._new_server()
         self.schemas: SchemaIds = Unknown()
         """The schema registry, for topics with schema validation. The owner of a registry client sets it."""
@@ -151,9 +166,33 @@ class Broker:
             server_limits(self.config),
             self.purgatory.complete_ready,
             self.cold_reads.reload,
+            self.tls.of,
+            self._tls_worker,
+            self._opened,
             bind=machine.bind,
             sendfile=machine.sendfile,
         )
+
+    def _read_certificates(self) -> NodeTls:
+        try:
+            return NodeTls(self.config)
+        except InvalidTls as error:
+            raise CannotStart(str(error)) from None
+
+    def _read_logins(self) -> NodeSasl:
+        try:
+            return NodeSasl(self.config, lambda: self.image.scram, self.clock_ms)
+        except InvalidConfig as error:
+            raise CannotStart(str(error)) from None
+
+    def _dial(self, listener_name: str, mechanism_config: str) -> Dial:
+        """The way to a listener of other nodes. Raises CannotStart."""
+        tls = self.tls.of(listener_name)
+        dial = self.environment.dial if tls is None else TcpDial(tls=lambda: tls.client_context)
+        try:
+            return self.sasl.secured(listener_name, mechanism_config, dial)
+        except InvalidConfig as error:
+            raise CannotStart(str(error)) from None
 
     def _new_dispatcher(self, listener: ListenerType) -> Dispatcher:
         """Create the dispatcher of a kind of listener, once all parts that handlers take exist."""
@@ -229,14 +268,24 @@ class Broker:
         return ControllerAddress(leader_id, *(address or ("", 0)))
 
     def _handler_of(self, listener_name: str) -> HandleRequest:
+        if self.sasl.of(listener_name) is not None:
+            return handle_authenticated
+        return self._dispatcher_of(listener_name).handle_request
+
+    def _dispatcher_of(self, listener_name: str) -> Dispatcher:
         is_controllers = listener_name in self.config.controller_listener_names
-        dispatcher = self.controller_dispatcher if is_controllers else self.dispatcher
-        return dispatcher.handle_request
+        return self.controller_dispatcher if is_controllers else self.dispatcher
+
+    def _opened(self, connection: Connection) -> None:
+        sasl = self.sasl.of(connection.listener_name)
+        if sasl is not None:
+            dispatch = self._dispatcher_of(connection.listener_name).handle_request
+            connection.authentication = Authentication(connection, sasl, dispatch, self.loop)
 
     def _fetching_peer(self, host: str, port: int, node_id: int, client_id: str) -> Peer:
         machine = self.environment
         return Peer(
-            machine.dial,
+            self.dial_broker,
             host,
             port,
             node_id=node_id,
@@ -286,6 +335,7 @@ class Broker:
     async def _start(self) -> tuple[str, int]:
         for name, reason in settings_without_effect(self.config):
             log.warning("a configuration changes nothing name=%s reason=%s", name, reason)
+        self._warn_of_open_listeners()
         bound = self.server.bind(self.config.listeners)
         self._addresses = self._advertise(bound)
         self._serve_metrics()
@@ -306,6 +356,20 @@ class Broker:
         self.loop_lag.start()  # only now: no client waited for the start
         self.server.accept(bound)
         return bound[(self.config.broker_listeners or self.config.listeners)[0].name]
+
+    def _warn_of_open_listeners(self) -> None:
+        """Log the listeners that other machines reach and that authenticate nobody."""
+        names = [
+            str(listener)
+            for listener in self.config.listeners
+            if not listener.is_on_loopback and not self._authenticates(listener.name)
+        ]
+        if names:
+            log.warning("clients are not authenticated listeners=%s remedy=docs/security.md", ",".join(names))
+
+    def _authenticates(self, listener_name: str) -> bool:
+        tls = self.tls.of(listener_name)
+        return self.sasl.of(listener_name) is not None or (tls is not None and tls.authenticates)
 
     async def _start_broker(self) -> None:
         """Open the logs once the image has their last known state, register, and ask to be unfenced.
@@ -371,6 +435,7 @@ class Broker:
         if self.monitoring is not None:  # last, so that the probe says until then that the node stops
             await self.run_in_worker(self.monitoring.close)
         self._workers.shutdown()
+        self._tls_worker.shutdown()
         log.info("stopped node_id=%d", self.node_id)
 
     def hurry(self) -> None:
@@ -411,8 +476,12 @@ class Broker:
             self.transactions.on_image_change(delta)
 
     def _configs_changed(self, delta: MetadataDelta) -> None:
-        if any(resource.type == ResourceType.BROKER for resource in delta.changed_configs):
+        changed = [resource for resource in delta.changed_configs if resource.type == ResourceType.BROKER]
+        if changed:
             self._reconfigure()
+        if any(resource.name == str(self.node_id) for resource in changed):
+            # As in Kafka, any change of this broker's own configs reads the files of certificates again.
+            self._tls_worker.submit(self.tls.reconfigure, self.config)
 
     def _reconfigure(self) -> None:
         """Apply the dynamic broker configs (KIP-226): this node's own override the cluster's defaults."""

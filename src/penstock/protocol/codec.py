@@ -31,7 +31,7 @@ __all__ = [
 
 M = TypeVar("M", bound="Message")
 
-_SECRETS: Final = frozenset({"salt", "salted_password", "stored_key", "server_key"})
+_SECRETS: Final = frozenset({"auth_bytes", "hmac", "salt", "salted_password", "stored_key", "server_key"})
 """Fields whose values ``repr`` hides, because it ends up in logs and errors."""
 
 

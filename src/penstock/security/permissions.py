@@ -21,6 +21,9 @@ audit: Final = logging.getLogger("kafka.authorizer.logger")
 TRACE: Final = 5
 """The level below DEBUG."""
 
+ANONYMOUS: Final = "User:ANONYMOUS"
+"""The principal of a client on a listener without authentication."""
+
 AUTHORIZATION_FAILED: Final = {
     ResourceType.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     ResourceType.GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,

@@ -94,7 +94,7 @@ class Stage:
         self.metadata = MetadataFollower(self.loop)
         self.controller = Controller(self, self.quorum, self.metadata)  # type: ignore[arg-type]
 
-    async def dial(self, host: str, port: int, end: LinkEnd) -> "Wire":
+    async def dial_broker(self, host: str, port: int, end: LinkEnd) -> "Wire":
         return await self.wire.dial(host, port, end)
 
     def uuid(self) -> uuid.UUID:

@@ -24,7 +24,7 @@ TIMEOUT_MS = 2_000
 def peers_of(broker: Broker) -> BrokerPeers:
     """The connections of another broker with the same image."""
     listener_name = broker.config.inter_broker_listener_name
-    dial = broker.environment.dial
+    dial = broker.dial_broker
     return BrokerPeers(lambda: broker.image, listener_name, dial, "broker-9-test", random.Random(1))
 
 

@@ -106,6 +106,7 @@ class Member:
         self.cluster_id = CLUSTER_ID
         self.config = config
         self.environment: Environment = MemberEnvironment(members, node_id, loop)
+        self.dial_broker = self.dial_controller = self.environment.dial
         self._workers = self.environment.workers(1, "member")
         self.died: asyncio.Future[str] = self.loop.create_future()
         self.directory = directory

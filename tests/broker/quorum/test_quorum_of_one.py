@@ -31,6 +31,7 @@ class Host:
     def __init__(self, directory: Path, **properties: str) -> None:
         self.loop = asyncio.get_running_loop()
         self.environment = Environment()
+        self.dial_broker = self.dial_controller = self.environment.dial
         self.died: asyncio.Future[str] = self.loop.create_future()
         meta_properties.claim(self.environment.files, [directory], self.node_id, self.cluster_id)
         self.config = BrokerConfig.single_node(

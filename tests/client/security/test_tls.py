@@ -11,8 +11,11 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
+from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, load_pem_private_key
+from cryptography.hazmat.primitives.serialization.pkcs12 import serialize_key_and_certificates
+from cryptography.x509 import load_pem_x509_certificate
 
-from certificates import KEY_PASSWORD, make_authority
+from certificates import KEY_PASSWORD, Authority
 from penstock.client.config import ClientConfig, ServerAddress
 from penstock.client.connections.connection import Connection
 from penstock.client.connections.frames import RecordBytes
@@ -29,7 +32,7 @@ from penstock.protocol.records import Record, encode_batch
 
 @pytest.fixture(scope="module")
 def authority(tmp_path_factory):
-    return make_authority(tmp_path_factory.mktemp("tls") / "authority")
+    return Authority(tmp_path_factory.mktemp("tls") / "authority")
 
 
 class Front:
@@ -143,14 +146,21 @@ def test_a_server_that_says_nothing_is_given_up_in_time(authority):
             Connection.connect(address, ClientConfig.from_properties(given))
 
 
-def test_a_client_shows_its_own_certificate(front, authority):
+def test_a_client_shows_its_own_certificate(front, authority, tmp_path):
     address = front(client_authority=authority.certificate)
     trust = {"truststore_location": authority.certificate}
     client = authority.client
+    store = tmp_path / "client.p12"
+    key = load_pem_private_key(client.key.read_bytes(), None)
+    certificate = load_pem_x509_certificate(client.chain.read_bytes())
+    encryption = BestAvailableEncryption(b"of-the-store")
+    store.write_bytes(serialize_key_and_certificates(b"client", key, certificate, None, encryption))
     for own in (
         {"keystore_location": client.store},
         {"keystore_location": client.locked, "key_password": KEY_PASSWORD},
         {"keystore_certificate_chain": client.chain.read_text(), "keystore_key": client.key.read_text()},
+        {"keystore_location": store, "keystore_password": "of-the-store"},
+        {"keystore_location": store, "keystore_password": "of-the-store", "keystore_type": "JKS"},
     ):
         with contextlib.closing(connect(address, **trust, **own)) as connection:
             assert ask(connection)
@@ -162,14 +172,17 @@ def test_a_client_shows_its_own_certificate(front, authority):
     ("properties", "message"),
     [
         ({"truststore_location": "{directory}/none.pem"}, r"none\.pem' can't be read: No such file"),
-        ({"truststore_location": "{directory}/java.jks"}, r"java\.jks' is not PEM. Java's own stores"),
+        (
+            {"truststore_location": "{directory}/java.jks"},
+            r"java\.jks' is a JKS store: expected PEM or PKCS12",
+        ),
         (
             {"truststore_certificates": "-----BEGIN CERTIFICATE-----\nMIIB"},
-            "no readable certificates",
+            "'ssl.truststore.certificates' has no certificate",
         ),
         ({"keystore_location": "{locked}"}, r"'ssl\.key\.password' is missing"),
         ({"keystore_location": "{locked}", "key_password": "hidden"}, r"'ssl\.key\.password' is wrong"),
-        ({"keystore_location": "{chain}"}, "no matching key and certificate"),
+        ({"keystore_location": "{chain}"}, "has 0 private keys: expected one"),
     ],
 )
 def test_stores_that_cannot_be_used_are_named(front, authority, tmp_path: Path, properties, message):

@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from typer.testing import CliRunner
 
-from certificates import make_authority
+from certificates import Authority
 from penstock.cli import schema
 from penstock.client.settings import ConfigError
 from penstock.registry.api.listener import ListenerConfig
@@ -29,7 +29,7 @@ carol: hers, guest
 
 @pytest.fixture(scope="module")
 def authority(tmp_path_factory):
-    return make_authority(tmp_path_factory.mktemp("registry-tls") / "authority")
+    return Authority(tmp_path_factory.mktemp("registry-tls") / "authority")
 
 
 @pytest.fixture
@@ -170,7 +170,7 @@ def test_headers_that_say_nobody_let_nobody_in(header):
             {"authentication.method": "BASIC", "penstock.authentication.users": "/nowhere"},
             "'/nowhere' can't be read",
         ),
-        ({"ssl.keystore.type": "JKS"}, "expected PEM"),
+        ({"ssl.keystore.type": "BKS"}, "expected one of PEM, PKCS12, JKS"),
     ],
 )
 def test_properties_that_cannot_be_are_told(given, told):

@@ -241,7 +241,7 @@ def test_a_cloud_is_told_which_registry_is_meant():
             "expected one of static_token",
         ),
         ({"schema.registry.url": "http://a:secret@h", "bearer.auth.token": "secret"}, "exclude each other"),
-        ({"schema.registry.url": "http://h", "schema.registry.ssl.truststore.type": "JKS"}, "PEM"),
+        ({"schema.registry.url": "http://h", "schema.registry.ssl.truststore.type": "BKS"}, "PEM, PKCS12"),
     ],
 )
 def test_properties_that_cannot_be_are_named(properties, told):

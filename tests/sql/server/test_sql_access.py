@@ -12,7 +12,7 @@ from in_process_host import InProcessHost
 from shell_terminal import run_shell
 from sql_service import Service, served
 
-from certificates import make_authority
+from certificates import Authority
 from penstock.client.settings import ConfigError
 from penstock.sql.engine import Engine, EngineConfig
 from penstock.sql.server.server import SqlServer
@@ -100,7 +100,7 @@ def test_basic_authentication_needs_its_users(penstock_cluster: Cluster) -> None
 
 @pytest.mark.parametrize("http2", [False, True])
 def test_tls_speaks_what_the_client_chooses(penstock_cluster: Cluster, tmp_path: Path, http2: bool) -> None:
-    authority = make_authority(tmp_path / "authority")
+    authority = Authority(tmp_path / "authority")
     identity = authority.server
     servers = penstock_cluster.bootstrap_servers
     config = EngineConfig(servers, f"{tmp_path.name}_")
@@ -121,7 +121,7 @@ def test_tls_speaks_what_the_client_chooses(penstock_cluster: Cluster, tmp_path:
 
 
 def test_a_certificate_that_cannot_be_used_is_told(tmp_path: Path) -> None:
-    authority = make_authority(tmp_path / "authority")
+    authority = Authority(tmp_path / "authority")
     assert server_context(authority.server.store)
     for certificate, key in (
         (tmp_path / "missing", None),

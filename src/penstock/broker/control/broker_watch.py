@@ -120,7 +120,7 @@ class BrokerWatch:
     async def _connect(self, watched: _Watched) -> None:
         try:
             async with asyncio.timeout(DIAL_TIMEOUT_S):
-                watched.link = await self._host.environment.dial(watched.host, watched.port, watched)
+                watched.link = await self._host.dial_broker(watched.host, watched.port, watched)
             watched.was_reached = True
         except ConnectionRefusedError:
             if self._controller.is_active and (watched.was_reached or self._is_overdue(watched)):

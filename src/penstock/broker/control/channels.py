@@ -14,6 +14,7 @@ from penstock.broker.peers import ControllerAddress, ControllerChannel
 from penstock.broker.setup.node_limits import peer_settings
 from penstock.protocol.api_keys import ApiKey, api_range
 from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.security.permissions import ANONYMOUS
 
 if TYPE_CHECKING:
     from penstock.broker.control.controller_apis import ControllerApis
@@ -40,7 +41,7 @@ class ControllerChannels:
         client_id = f"node-{host.node_id}-{purpose}"
         channel = ControllerChannel(
             host.node_id,
-            host.environment.dial,
+            host.dial_controller,
             self._leader,
             partial(self._answer_here, client_id),
             client_id=client_id,
@@ -63,7 +64,7 @@ class ControllerChannels:
         assert handle is not None, f"no controller handles {key.name}"
         version = api_range(key)[1]
         listener_name = self._host.config.controller_listener_names[0]
-        context = RequestContext(version, client_id, LOOPBACK, "User:ANONYMOUS", listener_name)
+        context = RequestContext(version, client_id, LOOPBACK, ANONYMOUS, listener_name)
         try:
             response = await handle(request, context)
         except KafkaError as error:

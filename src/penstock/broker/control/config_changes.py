@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, TypeVar
 from penstock.broker.control.config_permissions import config_refusal
 from penstock.broker.control.host import ControlHost
 from penstock.broker.setup import loggers
+from penstock.metadata.configs.reference import listener_of
 from penstock.metadata.controller.configs import AlterOp, ConfigChange, check_node_id, check_own_broker
 from penstock.metadata.controller.state import Refusal, repeated
 from penstock.metadata.image import ResourceType
@@ -25,11 +26,13 @@ from penstock.protocol.messages import (
     IncrementalAlterConfigsResponse,
 )
 from penstock.security.acls import Operation
+from penstock.security.tls.errors import InvalidTls
 
 if TYPE_CHECKING:
     from penstock.broker.control.forwarding import Forwarding
     from penstock.broker.network.context import RequestContext
     from penstock.broker.setup.host import NodeHost
+    from penstock.broker.tls.listeners import NodeTls
     from penstock.security.permissions import Permissions
 
 Request: TypeAlias = AlterConfigsRequest | IncrementalAlterConfigsRequest
@@ -58,6 +61,7 @@ class ConfigHost(ControlHost, Protocol):
     """A broker that forwards changes of configs to the controller."""
 
     forwarding: Forwarding
+    tls: NodeTls
 
 
 async def change_configs(host: ConfigHost, request: Request, context: RequestContext) -> list[Outcome]:
@@ -125,9 +129,12 @@ def _judge(
         if resource.resource_type == ResourceType.BROKER:
             now = host.image.configs.of(ResourceType.BROKER, resource.resource_name)
             replaces = isinstance(request, AlterConfigsRequest)
-            check_own_broker(host.config, now, resource.resource_name, changes, replaces=replaces)
+            then = check_own_broker(host.config, now, resource.resource_name, changes, replaces=replaces)
+            host.tls.check(then, set(filter(None, (listener_of(change.name) for change in changes))))
     except Refusal as refusal:
         return Outcome(refusal.code, refusal.message)
+    except InvalidTls as error:
+        return Outcome(ErrorCode.INVALID_REQUEST, str(error))
     return None
 
 

@@ -46,7 +46,7 @@ class BrokerPeers:
         return cls(
             lambda: host.image,
             host.config.inter_broker_listener_name,
-            host.environment.dial,
+            host.dial_broker,
             f"broker-{host.node_id}-{purpose}",
             host.environment.rng,
             peer_settings(host.config),

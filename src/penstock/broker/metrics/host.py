@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from penstock.broker.quorum.quorum import Quorum
     from penstock.broker.reading.cold_reads import ColdReads
     from penstock.broker.reading.fetch_session import FetchSessionCache
+    from penstock.broker.tls.listeners import NodeTls
     from penstock.metadata.configs import BrokerConfig
     from penstock.metadata.image import MetadataImage
     from penstock.storage.directories.log_manager import LogManager
@@ -48,6 +49,7 @@ class MetricsHost(Protocol):
     replicas: ReplicaManager
     replication: Replication
     server: Server
+    tls: NodeTls
     transactions: TransactionCoordinatorRuntime
 
     def clock_ms(self) -> int: ...

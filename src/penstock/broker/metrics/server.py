@@ -76,6 +76,13 @@ class BrokerCollector(Collector):
 
     def _connections(self) -> Iterable[Metric]:
         server, stats = self._host.server, self._host.server.stats
+        tls_mode = GaugeMetricFamily(
+            "penstock_tls_mode",
+            "1 for what encrypts TLS: the `kernel`, or the `process`. Absent without a listener with TLS.",
+            labels=["mode"],
+        )
+        if self._host.tls.mode is not None:
+            tls_mode.add_metric([self._host.tls.mode], 1)
         return [
             GaugeMetricFamily("penstock_connections", "Open connections.", len(server.connections)),
             CounterMetricFamily("penstock_connections_accepted", "Connections accepted.", stats.accepted),
@@ -88,6 +95,13 @@ class BrokerCollector(Collector):
             CounterMetricFamily(
                 "penstock_hostile_frames", "Connections closed for invalid frames.", stats.hostile_frames
             ),
+            CounterMetricFamily(
+                "penstock_tls_handshakes", "Completed TLS handshakes of clients.", stats.handshakes
+            ),
+            CounterMetricFamily(
+                "penstock_tls_handshakes_failed", "Failed TLS handshakes of clients.", stats.failed_handshakes
+            ),
+            tls_mode,
             GaugeMetricFamily(
                 "penstock_request_memory_reserved_bytes",
                 "Bytes reserved for requests that are still arriving.",

@@ -30,10 +30,12 @@ from typing import TYPE_CHECKING, Protocol
 from penstock.broker.network.answers import CloseConnection
 from penstock.broker.network.buffers import STANDARD_BYTES
 from penstock.broker.network.outbox import FileRange, NotReady, Outbox, Part
+from penstock.broker.tls.secured_socket import SecuredSocket
+from penstock.security.permissions import ANONYMOUS
 
 if TYPE_CHECKING:
     from penstock.broker.network.buffers import BufferPool, RequestMemory
-    from penstock.broker.network.context import RequestContext
+    from penstock.broker.network.context import Authentication, RequestContext
     from penstock.broker.network.stats import ApiStats, ServerStats
 
 log = logging.getLogger(__name__)
@@ -128,17 +130,21 @@ class Connection:
         "_server",
         "_socket",
         "_start",
+        "_tls",
         "_turn_scheduled",
         "_waits_for_memory",
         "_writing",
         "answered_ns",
         "answering",
+        "authentication",
         "client_host",
         "client_id",
         "client_id_raw",
         "closed",
         "contexts",
         "fd",
+        "frame_bytes_max",
+        "frame_bytes_min",
         "last_active_s",
         "listener_name",
         "peer",
@@ -149,14 +155,16 @@ class Connection:
     def __init__(
         self,
         server: ConnectionOwner,
-        sock: socket.socket,
+        sock: socket.socket | SecuredSocket,
         peer: tuple[str, int],
         listener_name: str,
         handle_request: Callable[[Connection, memoryview], Reply],
+        principal: str = ANONYMOUS,
     ) -> None:
         self._server = server
         self._loop = server.loop
         self._socket = sock
+        self._tls = sock if isinstance(sock, SecuredSocket) else None
         self._handle_request = handle_request
         self.fd = sock.fileno()
         self.peer = f"{peer[0]}:{peer[1]}"
@@ -165,7 +173,10 @@ class Connection:
         self.client_id_raw = b""
         self.contexts: dict[object, RequestContext] = {}
         """The contexts by API and version, valid while the client id and the principal stay the same."""
-        self.principal = "User:ANONYMOUS"
+        self.principal = principal
+        self.authentication: Authentication | None = None
+        """The state of its authentication by SASL; None on a listener without."""
+        self.lift_frame_limits()
         self.listener_name = listener_name
         self.last_active_s = self._loop.time()
         self.closed = False
@@ -178,7 +189,7 @@ class Connection:
         self._buffer_bytes_hint = STANDARD_BYTES
         self._start = self._end = 0
         self._reserved_bytes = 0
-        self._outbox = Outbox(sock, server.sendfile)
+        self._outbox = Outbox(sock, server.sendfile if self._tls is None else self._tls.sendfile)
         self._replies: deque[bytes | list[Part] | PendingReply] = deque()
         self._blocked_by: PendingReply | None = None
         self._held_back = False
@@ -191,11 +202,17 @@ class Connection:
         self._reloading = False
         self._reading = True
         self._loop.add_reader(self.fd, self._on_readable)
+        self._receive_the_rest()
 
     @property
     def waits_for_reply(self) -> bool:
         """Whether a request is still being worked on, or its answer still being sent."""
         return bool(self._replies) or self._writing or self._reloading
+
+    def lift_frame_limits(self) -> None:
+        """Accept frames of all sizes that requests may have."""
+        self.frame_bytes_min = REQUEST_HEADER_BYTES_MIN
+        self.frame_bytes_max = self._server.frame_bytes_max
 
     # Events of the loop
 
@@ -265,6 +282,13 @@ class Connection:
             self.close("internal error", logging.ERROR)
         finally:
             self._in_turn = False
+        self._receive_the_rest()
+
+    def _receive_the_rest(self) -> None:
+        """Go on with bytes that TLS has received and the selector does not see."""
+        if self._tls is not None and self._tls.has_more and self._reading and not self._turn_scheduled:
+            self._turn_scheduled = True
+            self._server.wait_in_line(self._receive)
 
     def schedule_turn(self) -> None:
         if not self._turn_scheduled and not self.closed:
@@ -295,14 +319,13 @@ class Connection:
             return
         start, end = self._start, self._end
         outbox, replies = self._outbox, self._replies
-        frame_bytes_max = self._server.frame_bytes_max
         budget = REQUESTS_PER_TURN
         deadline_ns = self._server.turn_deadline_ns()
         size = -1
         while end - start >= FRAME_SIZE_BYTES:
             (size,) = _frame_size(buffer, start)
-            if not REQUEST_HEADER_BYTES_MIN <= size <= frame_bytes_max:
-                raise HostileFrame(f"size {size}, expected {REQUEST_HEADER_BYTES_MIN} to {frame_bytes_max}")
+            if not self.frame_bytes_min <= size <= self.frame_bytes_max:
+                raise HostileFrame(f"size {size}, expected {self.frame_bytes_min} to {self.frame_bytes_max}")
             frame_end = start + FRAME_SIZE_BYTES + size
             if frame_end > end:
                 break

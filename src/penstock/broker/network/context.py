@@ -5,9 +5,24 @@ It is the same for all requests of one API and version on a connection, so the c
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from penstock.security.permissions import UNRESTRICTED, Permissions
+
+if TYPE_CHECKING:
+    from penstock.protocol.messages import SaslAuthenticateResponse, SaslHandshakeResponse
+
+
+class Authentication(Protocol):
+    """The authentication of the connection by SASL."""
+
+    def begin(self, mechanism: str, version: int) -> SaslHandshakeResponse:
+        """Answer SaslHandshake."""
+        ...
+
+    def go_on(self, message: bytes) -> SaslAuthenticateResponse:
+        """Answer SaslAuthenticate."""
+        ...
 
 
 class RequestContext(NamedTuple):
@@ -18,9 +33,11 @@ class RequestContext(NamedTuple):
     """Empty if the client sent none."""
     client_host: str
     principal: str
-    """`User:ANONYMOUS` on a listener without authentication."""
+    """`ANONYMOUS` on a listener without authentication."""
     listener_name: str
     is_forwarded: bool = False
     """Whether a broker has forwarded the request, on this node or in an Envelope."""
     permissions: Permissions = UNRESTRICTED
     """The permissions of the principal. Handlers ask them about each resource that a request names."""
+    authentication: Authentication | None = None
+    """The connection's authentication; None on a listener without SASL."""

@@ -51,6 +51,14 @@ class NotReady(Exception):
         self.part = part
 
 
+class Channel(Protocol):
+    """The socket, or one that encrypts."""
+
+    def fileno(self) -> int: ...
+
+    def send(self, data: bytes | memoryview, flags: int, /) -> int: ...
+
+
 class Outbox:
     """The unsent parts of one connection."""
 
@@ -59,9 +67,7 @@ class Outbox:
         "unsent_bytes",
     )
 
-    def __init__(
-        self, sock: socket.socket, sendfile: Callable[[int, int, int, int], int] = os.sendfile
-    ) -> None:
+    def __init__(self, sock: Channel, sendfile: Callable[[int, int, int, int], int] = os.sendfile) -> None:
         self._socket = sock
         self._sendfile = sendfile
         self._fd = sock.fileno()

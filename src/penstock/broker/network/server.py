@@ -8,14 +8,18 @@ import os
 import socket
 from collections import Counter
 from collections.abc import Callable, Iterable
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
 
 from penstock.broker.network.buffers import BufferPool, RequestMemory
 from penstock.broker.network.connection import Connection, Reply
+from penstock.broker.network.handshakes import Handshakes, ListenerTls
 from penstock.broker.network.outbox import FileRange
 from penstock.broker.network.stats import ServerStats
 from penstock.broker.network.turns import line_of
+from penstock.broker.tls.secured_socket import SecuredSocket
 from penstock.metadata.configs import Listener
+from penstock.security.permissions import ANONYMOUS
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +56,7 @@ HandleRequest = Callable[[Connection, memoryview], Reply]
 class Server:
     """The server accepts connections on all listeners, and owns the buffers and limits that they share.
 
-    ``handler_of`` returns the request handler for the name of a listener.
+    ``handler_of`` returns the request handler for the name of a listener, and ``tls_of`` its TLS or None.
     """
 
     def __init__(
@@ -62,6 +66,9 @@ class Server:
         limits: ServerLimits,
         after_turn: Callable[[], None],
         reload: Callable[[FileRange, Callable[[str | None], None]], None],
+        tls_of: Callable[[str], ListenerTls | None],
+        tls_worker: Executor,
+        opened: Callable[[Connection], None],
         *,
         bind: Callable[[Listener, ServerLimits], socket.socket] | None = None,
         sendfile: Callable[[int, int, int, int], int] = os.sendfile,
@@ -82,9 +89,13 @@ class Server:
         self.sendfile = sendfile
         self._bind = bind or bound_socket
         self._handler_of = handler_of
+        self._tls_of = tls_of
+        self._opened = opened
+        """Called with each connection before its first request."""
+        self._handshakes = Handshakes(loop, tls_worker, self.stats)
         self._per_ip: Counter[str] = Counter()
         self._listening: list[tuple[socket.socket, str]] = []
-        self._open: set[str] = set()
+        self._open_names: set[str] = set()
         """The names of the listeners that accept connections, now or once the limit allows more."""
         self._accepting: set[socket.socket] = set()
         self._idle_timer: asyncio.TimerHandle | None = None
@@ -106,15 +117,15 @@ class Server:
     @property
     def is_accepting(self) -> bool:
         """Whether all listeners accept connections, now or once the limit allows more."""
-        return bool(self._listening) and self._open.issuperset(name for _sock, name in self._listening)
+        return bool(self._listening) and self._open_names.issuperset(name for _sock, name in self._listening)
 
     def accept(self, names: Iterable[str]) -> None:
         """Start to accept connections on these listeners. Raises OSError, with the address in its text."""
-        opened = set(names) - self._open
+        opened = set(names) - self._open_names
         for sock, name in self._listening:
             if name in opened:
                 _listen(sock, self.limits.socket_listen_backlog_size)
-        self._open |= opened
+        self._open_names |= opened
         self._resume_accepting()
         if self._idle_timer is None:
             self._schedule_idle_check()
@@ -126,11 +137,12 @@ class Server:
         """
         closing = {name for _sock, name in self._listening} if names is None else set(names)
         self._pause_accepting()
-        self._open -= closing
+        self._open_names -= closing
         for sock, name in self._listening:
             if name in closing:
                 sock.close()
         self._listening = [found for found in self._listening if found[1] not in closing]
+        self._handshakes.end(closing)
         for connection in list(self.connections.values()):
             if connection.listener_name in closing:
                 connection.close("shutting down")
@@ -141,15 +153,19 @@ class Server:
 
     def connection_closed(self, connection: Connection) -> None:
         del self.connections[connection.fd]
-        self._per_ip[connection.client_host] -= 1
-        if not self._per_ip[connection.client_host]:
-            del self._per_ip[connection.client_host]
+        self._forget(connection.client_host)
+
+    def _forget(self, ip: str) -> None:
+        """Count one connection of this address less."""
+        self._per_ip[ip] -= 1
+        if not self._per_ip[ip]:
+            del self._per_ip[ip]
         if not self._accepting:
             self._resume_accepting()
 
     def _resume_accepting(self) -> None:
         for sock, name in self._listening:
-            if name in self._open and sock not in self._accepting:
+            if name in self._open_names and sock not in self._accepting:
                 self._accepting.add(sock)
                 self.loop.add_reader(sock.fileno(), self._on_acceptable, sock, name)
 
@@ -160,7 +176,7 @@ class Server:
 
     def _on_acceptable(self, listening: socket.socket, name: str) -> None:
         for _ in range(ACCEPTS_PER_TURN):
-            if len(self.connections) >= self.limits.max_connections:
+            if len(self.connections) + len(self._handshakes) >= self.limits.max_connections:
                 self._pause_accepting()  # more connections wait in the backlog, as in Kafka
                 return
             try:
@@ -191,8 +207,26 @@ class Server:
             return
         self._per_ip[ip] += 1
         self.stats.accepted += 1
-        connection = Connection(self, sock, (ip, peer[1]), listener_name, self._handler_of(listener_name))
+        tls = self._tls_of(listener_name)
+        if tls is None:
+            self._open(sock, (ip, peer[1]), listener_name, ANONYMOUS)
+            return
+        self._handshakes.begin(
+            sock,
+            f"{ip}:{peer[1]}",
+            listener_name,
+            tls,
+            lambda secured, principal: self._open(secured, (ip, peer[1]), listener_name, principal),
+            lambda: self._forget(ip),
+        )
+
+    def _open(
+        self, sock: socket.socket | SecuredSocket, peer: tuple[str, int], listener_name: str, principal: str
+    ) -> None:
+        handler = self._handler_of(listener_name)
+        connection = Connection(self, sock, peer, listener_name, handler, principal)
         self.connections[connection.fd] = connection
+        self._opened(connection)
 
     def _schedule_idle_check(self) -> None:
         idle_ms = self.limits.connections_max_idle_ms

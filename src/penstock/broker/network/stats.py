@@ -26,10 +26,12 @@ class ApiStats:
 class ServerStats:
     """The counters of a server, which the metrics read."""
 
-    __slots__ = ("accepted", "hostile_frames", "idle_closed", "refused")
+    __slots__ = ("accepted", "failed_handshakes", "handshakes", "hostile_frames", "idle_closed", "refused")
 
     def __init__(self) -> None:
         self.accepted = 0
         self.refused = 0
         self.idle_closed = 0
         self.hostile_frames = 0
+        self.handshakes = 0
+        self.failed_handshakes = 0

@@ -1,4 +1,4 @@
-"""Links over TCP: raw sockets on the event loop's callbacks.
+"""Links over TCP, with or without TLS: raw sockets on the event loop's callbacks.
 
 A frame is received into its own memory with as few copies as possible: the first bytes arrive in a small
 buffer, and once the size is known, the rest is received directly into its final place. Memory without
@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from struct import Struct
 from typing import Final
 
 from penstock.broker.peers.link import Buffer, Link, LinkEnd
+from penstock.broker.tls.handshake import shake_hands
+from penstock.broker.tls.secured_socket import SecuredSocket
 
 FRAME_BYTES_MAX: Final = 1 << 30
 """No Kafka node answers with a larger frame."""
@@ -27,10 +30,16 @@ _BUFFERS_PER_SEND: Final = 512  # below IOV_MAX everywhere
 
 
 class TcpDial:
-    """The dialer of TCP links. ``receive_buffer_bytes`` is SO_RCVBUF; -1 leaves it to the kernel."""
+    """The dialer of TCP links. ``receive_buffer_bytes`` is SO_RCVBUF; -1 leaves it to the kernel.
 
-    def __init__(self, receive_buffer_bytes: int = -1) -> None:
+    With ``tls``, each link begins with a handshake by the context that it returns.
+    """
+
+    def __init__(
+        self, receive_buffer_bytes: int = -1, *, tls: Callable[[], ssl.SSLContext] | None = None
+    ) -> None:
         self._receive_buffer_bytes = receive_buffer_bytes
+        self._tls = tls
 
     async def __call__(self, host: str, port: int, end: LinkEnd) -> Link:
         loop = asyncio.get_running_loop()
@@ -44,7 +53,9 @@ class TcpDial:
                 if self._receive_buffer_bytes > 0:
                     sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._receive_buffer_bytes)
                 await loop.sock_connect(sock, address)
-                return TcpLink(loop, sock, end)
+                if self._tls is None:
+                    return TcpLink(loop, sock, end)
+                return TcpLink(loop, await shake_hands(sock, self._tls(), server_hostname=host), end)
             except OSError as error:
                 sock.close()
                 failure = error
@@ -57,9 +68,12 @@ class TcpDial:
 class TcpLink:
     """One connected socket."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, sock: socket.socket, end: LinkEnd) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, sock: socket.socket | SecuredSocket, end: LinkEnd
+    ) -> None:
         self._loop = loop
         self._socket = sock
+        self._tls = sock if isinstance(sock, SecuredSocket) else None
         self._end = end
         self._fd = sock.fileno()
         self._start = memoryview(bytearray(_START_BYTES))
@@ -72,6 +86,7 @@ class TcpLink:
         self._writing = False
         self._closed = False
         loop.add_reader(self._fd, self._on_readable)
+        self._receive_the_rest()
 
     def send(self, frame: Sequence[Buffer]) -> None:
         if self._closed:
@@ -115,12 +130,19 @@ class TcpLink:
     def _on_readable(self) -> None:
         try:
             for _ in range(_READS_PER_TURN):
-                if not self._receive():
-                    return
+                if self._closed or not self._receive():
+                    break
         except BlockingIOError:
             return
         except OSError as error:
             self._lose(str(error))
+            return
+        self._receive_the_rest()
+
+    def _receive_the_rest(self) -> None:
+        """Go on with bytes that TLS has received and the selector does not see."""
+        if self._tls is not None and self._tls.has_more and not self._closed:
+            self._loop.call_soon(self._on_readable)
 
     def _receive(self) -> bool:
         """Read once; return whether more may be available, as after a full read. Raises OSError."""

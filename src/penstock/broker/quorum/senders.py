@@ -82,7 +82,7 @@ class Senders:
             machine = self._host.environment
             purpose = "fetch" if is_fetch else "quorum"
             peer = self._peers[node, is_fetch] = Peer(
-                machine.dial,
+                self._host.dial_controller,
                 node.address.host,
                 node.address.port,
                 node_id=node.id if node.id >= 0 else None,

@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import ParamSpec, Protocol, TypeVar
 
+from penstock.broker.peers.link import Dial
 from penstock.broker.setup.environment import Environment
 from penstock.metadata.configs import BrokerConfig
 
@@ -33,6 +34,10 @@ class NodeHost(Protocol):
     """The id of this run of the node."""
     loop: asyncio.AbstractEventLoop
     environment: Environment
+    dial_broker: Dial
+    """Opens links to the inter-broker listener of other nodes."""
+    dial_controller: Dial
+    """Opens links to the listener of controllers."""
     died: asyncio.Future[str]
     """The reason why the node cannot continue."""
 

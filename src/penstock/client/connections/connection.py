@@ -23,7 +23,6 @@ from penstock.client.errors import (
     RequestTimedOut,
     ServerUnreachable,
 )
-from penstock.client.security.sasl import SaslRejected, converse
 from penstock.client.security.security_config import tls_context
 from penstock.protocol import software
 from penstock.protocol.api_keys import ApiKey, api_range
@@ -39,6 +38,7 @@ from penstock.protocol.messages import (
     SaslHandshakeRequest,
     SaslHandshakeResponse,
 )
+from penstock.security.sasl.clients import SaslRejected, converse
 
 Response = TypeVar("Response")
 

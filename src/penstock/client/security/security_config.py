@@ -1,30 +1,25 @@
 """How connections are secured: TLS and SASL, under the property names of Kafka's Java clients.
 
-Certificates and keys are PEM (``ssl.truststore.type=PEM``, KIP-651), in files or in the properties
-themselves; Java's own stores (JKS, PKCS12) are not read. Host names are verified unless
-``ssl.endpoint.identification.algorithm`` is empty. Spark executors need the files under the same paths;
-certificates in the properties need no files.
+Keys and certificates are in PEM or PKCS12 files, or PEM in the properties themselves (KIP-651). A file's type
+is found by its bytes, so that ``ssl.truststore.type`` and ``ssl.keystore.type`` are not necessary. Host names
+are verified unless ``ssl.endpoint.identification.algorithm`` is empty. Spark executors need the files under
+the same paths; certificates in the properties need no files.
 """
 
 from __future__ import annotations
 
-import os
 import ssl
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from penstock.client.security.sasl import MECHANISMS, Login, parse_jaas
 from penstock.client.settings import ConfigError, setting, text
+from penstock.security.sasl.clients import MECHANISMS, Login, parse_login
+from penstock.security.tls.errors import InvalidTls
+from penstock.security.tls.settings import PROTOCOLS, STORE_TYPES, TlsSettings
 
 _PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _PEM: Final = "-----BEGIN "
-_HOW_TO_CONVERT: Final = (
-    "Java's own stores are not read; 'keytool -exportcert -rfc' and 'openssl pkcs12' convert them"
-)
 
 
 def _protocol(value: str) -> str:
@@ -39,10 +34,14 @@ def _mechanism(value: str) -> str:
     return value.upper()
 
 
-def _pem_type(value: str) -> str:
-    if value.upper() != "PEM":
-        raise ValueError(f"PEM. {_HOW_TO_CONVERT}")
-    return "PEM"
+def _store_type(value: str) -> str:
+    if value.upper() not in STORE_TYPES:
+        raise ValueError(f"one of {', '.join(STORE_TYPES)}")
+    return value.upper()
+
+
+def _names(value: str) -> tuple[str, ...]:
+    return tuple(filter(None, (each.strip() for each in value.split(","))))
 
 
 def _pem(value: str) -> str:
@@ -52,7 +51,7 @@ def _pem(value: str) -> str:
 
 
 def _jaas(value: str) -> str:
-    parse_jaas(value)
+    parse_login(value)
     return value
 
 
@@ -67,11 +66,16 @@ class SecurityConfig:
     """Settings of TLS and SASL. Hashable; ``repr`` does not show keys and passwords."""
 
     security_protocol: str = setting("security.protocol", "PLAINTEXT", _protocol)
-    truststore_type: str = setting("ssl.truststore.type", "PEM", _pem_type)
+    tls_protocol: str = setting("ssl.protocol", "TLSv1.3", text)
+    enabled_protocols: tuple[str, ...] = setting("ssl.enabled.protocols", PROTOCOLS, _names)
+    cipher_suites: tuple[str, ...] = setting("ssl.cipher.suites", (), _names)
+    truststore_type: str | None = setting("ssl.truststore.type", None, _store_type)
     truststore_location: str | None = setting("ssl.truststore.location", None, text)
+    truststore_password: str | None = setting("ssl.truststore.password", None, text, is_secret=True)
     truststore_certificates: str | None = setting("ssl.truststore.certificates", None, _pem)
-    keystore_type: str = setting("ssl.keystore.type", "PEM", _pem_type)
+    keystore_type: str | None = setting("ssl.keystore.type", None, _store_type)
     keystore_location: str | None = setting("ssl.keystore.location", None, text)
+    keystore_password: str | None = setting("ssl.keystore.password", None, text, is_secret=True)
     keystore_chain: str | None = setting("ssl.keystore.certificate.chain", None, _pem)
     keystore_key: str | None = setting("ssl.keystore.key", None, _pem, is_secret=True)
     key_password: str | None = setting("ssl.key.password", None, text, is_secret=True)
@@ -83,18 +87,30 @@ class SecurityConfig:
         if self.uses_sasl and (self.sasl_mechanism is None or self.jaas is None):
             missing = "sasl.mechanism" if self.sasl_mechanism is None else "sasl.jaas.config"
             raise ConfigError(f"'security.protocol' {self.security_protocol} needs '{missing}'")
-        if (self.keystore_chain is None) != (self.keystore_key is None):
-            raise ConfigError(
-                "'ssl.keystore.certificate.chain' and 'ssl.keystore.key' must be set together: found one"
-            )
-        for one, other, names in (
-            (self.truststore_location, self.truststore_certificates, "truststore.certificates"),
-            (self.keystore_location, self.keystore_chain, "keystore.certificate.chain"),
-        ):
-            if one is not None and other is not None:
-                raise ConfigError(
-                    f"'ssl.{names.partition('.')[0]}.location' and 'ssl.{names}' exclude each other"
-                )
+        try:
+            self.tls_settings  # noqa: B018
+        except InvalidTls as error:
+            raise ConfigError(str(error)) from None
+
+    @property
+    def tls_settings(self) -> TlsSettings:
+        """The settings of TLS alone."""
+        return TlsSettings(
+            protocol=self.tls_protocol,
+            enabled_protocols=self.enabled_protocols,
+            cipher_suites=self.cipher_suites,
+            keystore_type=self.keystore_type,
+            keystore_location=self.keystore_location,
+            keystore_password=self.keystore_password,
+            keystore_key=self.keystore_key,
+            keystore_certificate_chain=self.keystore_chain,
+            key_password=self.key_password,
+            truststore_type=self.truststore_type,
+            truststore_location=self.truststore_location,
+            truststore_password=self.truststore_password,
+            truststore_certificates=self.truststore_certificates,
+            endpoint_identification_algorithm=self.identification,
+        )
 
     @property
     def uses_tls(self) -> bool:
@@ -107,7 +123,7 @@ class SecurityConfig:
     @property
     def login(self) -> Login | None:
         """The user that SASL authenticates; None without one."""
-        return None if self.jaas is None else parse_jaas(self.jaas)
+        return None if self.jaas is None else parse_login(self.jaas)
 
 
 @lru_cache(maxsize=16)
@@ -116,74 +132,11 @@ def tls_context(config: SecurityConfig) -> ssl.SSLContext:
 
     Without a truststore the system's certificate authorities are trusted. Raises ConfigError.
     """
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = config.identification == "https"
-    if not load_truststore(context, config):
-        context.load_default_certs()
-    load_keystore(context, config)
-    return context
+    from penstock.security.tls.contexts import (
+        client_context,
+    )  # 15 ms, which clients without TLS need not wait for
 
-
-def load_truststore(context: ssl.SSLContext, config: SecurityConfig) -> bool:
-    """Load the truststore and return whether one is configured. Raises ConfigError."""
-    trusted = config.truststore_certificates
-    if config.truststore_location is not None:
-        trusted = _read_pem(config.truststore_location, "ssl.truststore.location")
-    if trusted is None:
-        return False
     try:
-        context.load_verify_locations(cadata=trusted)
-    except ssl.SSLError as error:
-        raise ConfigError(f"the truststore has no readable certificates: {error}") from None
-    return True
-
-
-def load_keystore(context: ssl.SSLContext, config: SecurityConfig) -> bool:
-    """Load the keystore and return whether one is configured. Raises ConfigError."""
-    if config.keystore_location is not None:
-        _load_key(context, _read_pem(config.keystore_location, "ssl.keystore.location"), config)
-    elif config.keystore_chain is not None:
-        _load_key(context, f"{config.keystore_key}\n{config.keystore_chain}", config)
-    else:
-        return False
-    return True
-
-
-def _read_pem(path: str, name: str) -> str:
-    try:
-        with open(path, "rb") as file:
-            data = file.read()
-    except OSError as error:
-        raise ConfigError(f"'{name}': {path!r} can't be read: {error.strerror}") from None
-    if _PEM.encode() not in data:
-        raise ConfigError(f"'{name}': {path!r} is not PEM. {_HOW_TO_CONVERT}")
-    return data.decode(errors="replace")
-
-
-def _load_key(context: ssl.SSLContext, pem: str, config: SecurityConfig) -> None:
-    password = config.key_password
-
-    def given_password() -> str:
-        if password is None:
-            raise ConfigError("the key of the keystore is encrypted: 'ssl.key.password' is missing")
-        return password
-
-    with _file_with(pem) as path:
-        try:
-            context.load_cert_chain(path, password=given_password)
-        except ssl.SSLError as error:
-            raise ConfigError(
-                f"the keystore has no matching key and certificate, or 'ssl.key.password' is wrong: {error}"
-            ) from None
-
-
-@contextmanager
-def _file_with(content: str) -> Iterator[str]:
-    """Write a temporary file that only this user can read, since `ssl` loads keys only from files."""
-    descriptor, path = tempfile.mkstemp(prefix="penstock-", suffix=".pem")
-    try:
-        with open(descriptor, "w") as file:
-            file.write(content)
-        yield path
-    finally:
-        os.unlink(path)
+        return client_context(config.tls_settings)
+    except InvalidTls as error:
+        raise ConfigError(str(error)) from None

@@ -223,6 +223,10 @@ class BrokerConfig(Mapping[str, ConfigValue]):
                 protocols.setdefault(name, "PLAINTEXT")
         return protocols
 
+    def security_protocol(self, listener_name: str) -> str | None:
+        """The security protocol of a listener of this or another node; None if the map has no such name."""
+        return self._protocols.get(listener_name)
+
     @cached_property
     def controller_listener_names(self) -> list[str]:
         """The names of the listeners on which controllers serve; nodes connect to the first one."""

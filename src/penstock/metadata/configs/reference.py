@@ -53,7 +53,7 @@ TOPIC_KEYS: Final[Mapping[str, ConfigKey]] = _keys(topic.TABLE)
 GROUP_KEYS: Final[Mapping[str, ConfigKey]] = _keys(group.TABLE)
 CLIENT_METRICS_KEYS: Final[Mapping[str, ConfigKey]] = _keys(client_metrics.TABLE)
 
-_LISTENER_PREFIX: Final = re.compile(r"listener\.name\.[^.]+\.")
+_LISTENER_PREFIX: Final = re.compile(r"listener\.name\.([^.]+)\.")
 _PLUGIN_PREFIXES: Final = ("rsm.config.", "rlmm.config.", "config.providers.")
 _NEAR: Final = 0.75
 
@@ -71,6 +71,12 @@ def strip_listener_prefix(name: str) -> str:
     if rest not in BROKER_KEYS and "." in rest and rest.split(".", 1)[1] in BROKER_KEYS:
         return rest.split(".", 1)[1]
     return rest
+
+
+def listener_of(name: str) -> str | None:
+    """The listener that a config names with its prefix, as in the broker's list of listeners."""
+    match = _LISTENER_PREFIX.match(name)
+    return match and match[1].upper()
 
 
 def broker_key(name: str) -> ConfigKey | None:

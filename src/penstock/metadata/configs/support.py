@@ -24,6 +24,7 @@ _ONLY: Final[Mapping[str, tuple[ConfigValue, str]]] = {
     "remote.log.storage.system.enable": (False, "there is no tiered storage yet"),
     "unstable.api.versions.enable": (False, "no API version in development is served"),
     "unstable.feature.versions.enable": (False, "no feature in development is supported"),
+    "ssl.engine.factory.class": (None, "Java classes cannot be loaded"),
     "transaction.two.phase.commit.enable": (False, "only its producer can decide a transaction"),
 }
 
@@ -47,21 +48,24 @@ def refuse_unsupported(config: BrokerConfig) -> None:
     if selector not in (None, RACK_AWARE_SELECTOR):
         reason = f"Java classes cannot be loaded; {RACK_AWARE_SELECTOR} is built in"
         raise invalid("replica.selector.class", str(selector), reason)
-    for listener in config.listeners:
-        if listener.security_protocol != "PLAINTEXT":
-            raise invalid("listeners", str(listener), f"{listener.security_protocol} is not served yet")
 
 
 _WITHOUT_EFFECT: Final = ("Accepted for compatibility: ", "Not served yet: ")
 """The words with which the reference begins the description of a config that has no effect."""
 
 _PARTS_TO_COME: Final = (
-    ("sasl.", "there is no authentication yet"),
-    ("ssl.", "there is no TLS yet"),
-    ("security.providers", "there is no TLS yet"),
-    ("connection.failed.authentication.", "there is no authentication yet"),
-    ("connections.max.reauth.", "there is no authentication yet"),
-    ("principal.builder.", "there is no authentication yet"),
+    ("sasl.kerberos.", "GSSAPI is not served yet"),
+    ("sasl.oauthbearer.", "OAUTHBEARER is not served yet"),
+    ("sasl.login.", "OAUTHBEARER is not served yet"),
+    ("sasl.client.callback.", "Java classes cannot be loaded"),
+    ("sasl.server.callback.", "Java classes cannot be loaded"),
+    ("ssl.protocol", "ssl.enabled.protocols decides"),
+    ("ssl.provider", "OpenSSL provides TLS"),
+    ("ssl.keymanager.algorithm", "OpenSSL provides TLS"),
+    ("ssl.trustmanager.algorithm", "OpenSSL provides TLS"),
+    ("ssl.secure.random.implementation", "OpenSSL provides TLS"),
+    ("security.providers", "OpenSSL provides TLS"),
+    ("principal.builder.", "Java classes cannot be loaded"),
     ("early.start.listeners", "the listeners of controllers open early, and no others"),
     ("delegation.token.", "there are no delegation tokens yet"),
     ("group.consumer.", "groups have the classic protocol"),

@@ -427,12 +427,12 @@ def _broker_configs(state: ControllerState, name: str, values: Mapping[str, str]
 
 def check_own_broker(
     broker: BrokerConfig, now: Mapping[str, str], name: str, changes: list[ConfigChange], *, replaces: bool
-) -> None:
+) -> BrokerConfig:
     """Check a change of this broker's configs, or of the default for all, on the broker itself.
 
     Only the broker knows its static configs and its current values. ``now`` holds the current configs of the
-    resource ``name``, and ``replaces`` means that the change replaces all of them. Raises Refusal, like
-    Kafka's ConfigAdminManager.
+    resource ``name``, and ``replaces`` means that the change replaces all of them. Returns the configuration
+    after the change. Raises Refusal, like Kafka's ConfigAdminManager.
     """
     _check_changes(changes)
     check_broker_resource(broker.node_id, name)
@@ -446,13 +446,13 @@ def check_own_broker(
             key = broker_key(config)
             if key is not None:
                 key.parse(text)
-        _check_beside_static(broker, name, values)
+        return _check_beside_static(broker, name, values)
     except InvalidConfig as error:
         raise Refusal(ErrorCode.INVALID_REQUEST, str(error)) from None
 
 
-def _check_beside_static(now: BrokerConfig, name: str, values: Mapping[str, str]) -> None:
-    """Raise InvalidConfig if a broker with the configs ``now`` cannot take these dynamic configs."""
+def _check_beside_static(now: BrokerConfig, name: str, values: Mapping[str, str]) -> BrokerConfig:
+    """Return the configuration of a broker with ``now`` and these dynamic configs. Raises InvalidConfig."""
     for config in _THREAD_COUNTS:
         if name and config in values:
             _check_thread_count(now, config, values[config])
@@ -460,6 +460,7 @@ def _check_beside_static(now: BrokerConfig, name: str, values: Mapping[str, str]
     then = now.with_dynamic(default, own)
     check_cleaner_change(now, then)
     _ = then.cordoned_log_dirs
+    return then
 
 
 _THREAD_COUNTS: Final = (

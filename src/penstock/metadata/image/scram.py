@@ -36,6 +36,11 @@ class ScramImage:
         """The users with a credential for a known mechanism, sorted."""
         return sorted({user for number, user in self._records if ScramMechanism.of_number(number)})
 
+    def secret(self) -> bytes | None:
+        """Bytes that only the cluster knows, the same on all nodes and seldom others; None without users."""
+        first = min(self._records, default=None)
+        return None if first is None else self._records[first].server_key
+
     def records(self) -> Iterator[UserScramCredentialRecord]:
         return iter(self._records.values())
 

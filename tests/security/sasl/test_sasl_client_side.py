@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.client.security.sasl import Login, SaslRejected, converse, parse_jaas
+from penstock.security.sasl.clients import Login, SaslRejected, converse, parse_login
 
 LOGIN = Login("user", "pencil")
 # RFC 7677, section 3.
@@ -132,11 +132,11 @@ def test_any_name_and_password(mechanism, name, password, is_right):
     ],
 )
 def test_logins_as_kafka_writes_them(text):
-    assert parse_jaas(text) == Login("a", "b c")
+    assert parse_login(text) == Login("a", "b c")
 
 
 def test_quotes_and_backslashes_are_escaped():
-    assert parse_jaas(r'M required username="a\"b" password="c\\d;";') == Login('a"b', "c\\d;")
+    assert parse_login(r'M required username="a\"b" password="c\\d;";') == Login('a"b', "c\\d;")
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_quotes_and_backslashes_are_escaped():
 )
 def test_what_is_no_login_is_told_without_the_password(text):
     with pytest.raises(ValueError, match="<login module> required username=") as caught:
-        parse_jaas(text)
+        parse_login(text)
     assert "secret" not in str(caught.value)
 
 

@@ -12,13 +12,13 @@ from __future__ import annotations
 import base64
 import binascii
 import hmac
-import re
 import secrets
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from penstock.security import scram
+from penstock.security.sasl.jaas import EXPECTED, parse_jaas
 from penstock.security.scram import MIN_ITERATIONS, ScramMechanism
 
 Conversation: TypeAlias = Generator[bytes, bytes, None]
@@ -35,11 +35,6 @@ _NONCE_BYTES: Final = 24
 
 MECHANISMS: Final = ("PLAIN", *(mechanism.title for mechanism in ScramMechanism))
 
-_LOGIN: Final = re.compile(
-    r"\s*(?P<module>[\w.$]+)\s+(required|requisite|sufficient|optional)\b(?P<options>.*);\s*", re.S
-)
-_OPTION: Final = re.compile(r'\s*([\w.]+)\s*=\s*("(?:[^"\\]|\\.)*"|[^\s";]+)', re.S)
-
 
 class SaslRejected(Exception):
     """The server refused the login, or proved not to know the password itself."""
@@ -53,27 +48,14 @@ class Login:
     password: str = field(repr=False)
 
 
-def parse_jaas(text: str) -> Login:
-    """Parse Kafka's ``sasl.jaas.config``: ``<module> required username="…" password="…";``.
+def parse_login(jaas: str) -> Login:
+    """Read name and password from Kafka's ``sasl.jaas.config``.
 
     Raises ValueError, whose message says what was expected and never shows what was found.
     """
-    expected = '\'<login module> required username="…" password="…";\''
-    match = _LOGIN.fullmatch(text)
-    if match is None:
-        raise ValueError(expected)
-    options: dict[str, str] = {}
-    position = 0
-    given = match["options"].rstrip()
-    while position < len(given):
-        option = _OPTION.match(given, position)
-        if option is None:
-            raise ValueError(expected)
-        name, value = option.groups()
-        options[name] = re.sub(r"\\(.)", r"\1", value[1:-1]) if value.startswith('"') else value
-        position = option.end()
+    options = parse_jaas(jaas).options
     if not options.get("username") or "password" not in options:
-        raise ValueError(expected)
+        raise ValueError(EXPECTED)
     return Login(options["username"], options["password"])
 
 

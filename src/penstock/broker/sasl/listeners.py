@@ -1,0 +1,136 @@
+"""SASL of a node's listeners, as its configuration says: mechanisms, users, and the time of sessions.
+
+The settings of a mechanism are those with the prefix of listener and mechanism, as in
+`listener.name.external.plain.sasl.jaas.config`.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from penstock.broker.peers.link import Dial
+from penstock.broker.peers.sasl_link import SaslDial
+from penstock.metadata.configs import BrokerConfig, InvalidConfig
+from penstock.metadata.configs.definition import invalid
+from penstock.security.sasl import plain, scram
+from penstock.security.sasl.clients import parse_login
+from penstock.security.sasl.jaas import EXPECTED, parse_jaas
+from penstock.security.scram import ScramMechanism
+
+if TYPE_CHECKING:
+    from penstock.metadata.image.scram import ScramImage
+    from penstock.security.sasl.server import Conversation
+
+SASL_PROTOCOLS: Final = frozenset({"SASL_PLAINTEXT", "SASL_SSL"})
+MECHANISMS: Final = ("PLAIN", *(mechanism.title for mechanism in ScramMechanism))
+_PLAIN_MODULE: Final = "org.apache.kafka.common.security.plain.PlainLoginModule"
+_USER: Final = "user_"
+
+
+class SaslListener:
+    """The SASL of one listener. Raises InvalidConfig."""
+
+    def __init__(
+        self,
+        name: str,
+        config: BrokerConfig,
+        users: Callable[[], ScramImage],
+        clock_ms: Callable[[], int],
+    ) -> None:
+        self._prefix = f"listener.name.{name.lower()}."
+        self._config = config
+        self._users = users
+        self.now_ms = clock_ms
+        self.mechanisms = tuple(config.get_list(self._prefix + "sasl.enabled.mechanisms"))
+        self.max_receive_bytes = config.get_int(self._prefix + "sasl.server.max.receive.size")
+        self.failure_delay_s = config.get_int("connection.failed.authentication.delay.ms") / 1000
+        for mechanism in self.mechanisms:
+            if mechanism not in MECHANISMS:
+                reason = f"it is not served yet; expected some of {', '.join(MECHANISMS)}"
+                raise invalid("sasl.enabled.mechanisms", mechanism, reason)
+        self._passwords = self._plain_users() if "PLAIN" in self.mechanisms else {}
+
+    def converse(self, mechanism: str) -> Conversation:
+        """Start a conversation by one of the mechanisms."""
+        if mechanism == "PLAIN":
+            return plain.converse(self._passwords)
+        number = ScramMechanism.of_title(mechanism)
+        assert number is not None, f"{mechanism} is enabled"
+        users = self._users()
+        return scram.converse(number, partial(users.credential, number), lambda: users.secret() or _RANDOM)
+
+    def session_ms(self, mechanism: str) -> int:
+        """The longest time of a session; 0 if it has no end."""
+        name = "connections.max.reauth.ms"
+        for prefixed in (f"{self._prefix}{mechanism.lower()}.{name}", f"{self._prefix}{name}", name):
+            text = self._config.text(prefixed)
+            if text is not None:
+                return int(text)
+        return self._config.get_int(name)
+
+    def _plain_users(self) -> dict[str, str]:
+        """The users in the login settings of PLAIN. Raises InvalidConfig."""
+        name = f"{self._prefix}plain.sasl.jaas.config"
+        text = self._config.text(name)
+        if text is None:
+            raise InvalidConfig(name, f'{name} is not set: PLAIN needs users, as in user_alice="…"')
+        try:
+            module = parse_jaas(text)
+        except ValueError as error:
+            raise InvalidConfig(name, f"{name}: expected {error}") from None
+        if module.name != _PLAIN_MODULE:
+            raise InvalidConfig(
+                name, f"{name}: found the login module {module.name}, expected {_PLAIN_MODULE}"
+            )
+        return {
+            option.removeprefix(_USER): password
+            for option, password in module.options.items()
+            if option.startswith(_USER)
+        }
+
+
+_RANDOM: Final = secrets.token_bytes(32)
+"""The secret for salts of unknown names where nobody has a credential, so that there is nothing to hide."""
+
+
+class NodeSasl:
+    """The SASL of all listeners of a node. Raises InvalidConfig."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        users: Callable[[], ScramImage],
+        clock_ms: Callable[[], int],
+    ) -> None:
+        self._config = config
+        self._listeners = {
+            listener.name: SaslListener(listener.name, config, users, clock_ms)
+            for listener in config.listeners
+            if listener.security_protocol in SASL_PROTOCOLS
+        }
+
+    def secured(self, listener_name: str, mechanism_config: str, dial: Dial) -> Dial:
+        """Return a dial that logs in if this listener of other nodes has SASL. Raises InvalidConfig."""
+        if self._config.security_protocol(listener_name) not in SASL_PROTOCOLS:
+            return dial
+        mechanism = self._config.get_str(mechanism_config)
+        if mechanism not in MECHANISMS:
+            reason = f"it is not served yet; expected one of {', '.join(MECHANISMS)}"
+            raise invalid(mechanism_config, mechanism, reason)
+        name = f"listener.name.{listener_name.lower()}.{mechanism.lower()}.sasl.jaas.config"
+        text = self._config.text(name)
+        if text is None:
+            raise InvalidConfig(
+                name, f"{name} is not set: expected {EXPECTED} for connections to other nodes"
+            )
+        try:
+            return SaslDial(dial, mechanism, parse_login(text))
+        except ValueError as error:
+            raise InvalidConfig(name, f"{name}: expected {error}") from None
+
+    def of(self, listener_name: str) -> SaslListener | None:
+        """Return the SASL of a listener; None if it has none."""
+        return self._listeners.get(listener_name)

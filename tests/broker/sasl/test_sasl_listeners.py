@@ -1,0 +1,117 @@
+"""Listeners with SASL: who comes in, as whom, what comes before that, and how long it lasts."""
+
+import asyncio
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from in_process import run, running_node
+from penstock.broker.node import Broker
+from penstock.metadata.configs.support import STANDARD_AUTHORIZER
+from penstock.metadata.image.scram import credential_record
+from penstock.security.scram import ScramMechanism, credential, salted_password
+
+TIMEOUT_S = 20
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
+USERS = f'{PLAIN} required user_admin="admin-secret" user_ann="ann-secret";'
+
+
+def node_with(directory: Path, **properties: str) -> AbstractAsyncContextManager[Broker]:
+    """A node with a listener CLIENT where PLAIN and SCRAM are enabled."""
+    settings = {
+        "listeners": "PLAINTEXT://127.0.0.1:0,CLIENT://127.0.0.1:0",
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,CLIENT:SASL_PLAINTEXT",
+        "listener.name.client.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
+        "listener.name.client.plain.sasl.jaas.config": USERS,
+        "authorizer.class.name": STANDARD_AUTHORIZER,
+        "super.users": "User:admin;User:root;User:ANONYMOUS",
+    }
+    return running_node(directory, **{**settings, **properties})
+
+
+def client(broker: Broker, mechanism: str, name: str, password: str) -> AdminClient:
+    host, port = broker.advertised("CLIENT")
+    return AdminClient(
+        {
+            "bootstrap.servers": f"{host}:{port}",
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": mechanism,
+            "sasl.username": name,
+            "sasl.password": password,
+            "log_level": 0,
+        }
+    )
+
+
+def create_topic(admin: AdminClient, topic: str) -> str:
+    """Create a topic, and return the error's name."""
+    created = admin.create_topics([NewTopic(topic, 1)], request_timeout=TIMEOUT_S)
+    try:
+        created[topic].result(TIMEOUT_S)
+    except KafkaException as error:
+        return str(error.args[0].name())
+    return "NO_ERROR"
+
+
+def refusal(broker: Broker, mechanism: str, name: str, password: str) -> KafkaError:
+    """The error that a client's callback gets."""
+    errors: list[KafkaError] = []
+    host, port = broker.advertised("CLIENT")
+    admin = AdminClient(
+        {
+            "bootstrap.servers": f"{host}:{port}",
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": mechanism,
+            "sasl.username": name,
+            "sasl.password": password,
+            "log_level": 0,
+            "error_cb": errors.append,
+        }
+    )
+    while not errors:
+        admin.poll(0.1)
+    return errors[0]
+
+
+def test_plain_and_scram_make_the_principal(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with node_with(tmp_path) as broker:
+            for mechanism in ScramMechanism:
+                salted = salted_password(mechanism, "root-secret", b"salt", 4096)
+                made = credential(mechanism, b"salt", salted, 4096)
+                broker.image.scram.put(credential_record("root", mechanism, made))
+            outcomes = [
+                await asyncio.to_thread(
+                    create_topic, client(broker, mechanism, name, f"{name}-secret"), topic
+                )
+                for mechanism, name, topic in (
+                    ("PLAIN", "admin", "a"),
+                    ("PLAIN", "ann", "b"),
+                    ("SCRAM-SHA-256", "root", "c"),
+                    ("SCRAM-SHA-512", "root", "d"),
+                )
+            ]
+            assert outcomes == ["NO_ERROR", "TOPIC_AUTHORIZATION_FAILED", "NO_ERROR", "NO_ERROR"]
+
+    run(story())
+
+
+def test_clients_learn_why_they_are_refused(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with node_with(tmp_path) as broker:
+            for mechanism, name, password, words in (
+                ("PLAIN", "ann", "wrong", "Authentication failed: Invalid username or password"),
+                ("PLAIN", "bob", "x", "Authentication failed: Invalid username or password"),
+                (
+                    *("SCRAM-SHA-256", "ann", "ann-secret"),
+                    "Authentication failed during authentication due to invalid credentials with SASL "
+                    "mechanism SCRAM-SHA-256",
+                ),
+            ):
+                error = await asyncio.to_thread(refusal, broker, mechanism, name, password)
+                assert error.code() == KafkaError._AUTHENTICATION
+                assert words in error.str()
+
+    run(story())

@@ -1,0 +1,135 @@
+"""The properties and commands of docs/security.md about TLS and SASL, on nodes of their own."""
+
+import asyncio
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import javaproperties
+import pytest
+
+from certificates import Authority
+from in_process import run, running_node
+from penstock.broker.node import Broker
+
+PAGE: Final = Path(__file__).parents[2] / "docs" / "security.md"
+ON_THE_PAGE: Final = "/etc/penstock/"
+COMMAND_TIMEOUT_S: Final = 60
+
+
+def blocks(section: str, kind: str) -> list[str]:
+    """The code blocks of one kind in a section of the page."""
+    text = re.split(r"^#+ ", PAGE.read_text(), flags=re.MULTILINE)
+    (found,) = [part for part in text if part.startswith(section + "\n")]
+    return re.findall(rf"```{kind}\n(.*?)```", found, re.DOTALL)
+
+
+def commands(section: str) -> list[str]:
+    return re.findall(r"^\$ (.*)$", "\n".join(blocks(section, "console")), re.MULTILINE)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    """The files that the page names, with the page's names."""
+    authority = Authority(tmp_path / "authority")
+    shutil.copy(authority.server.store, tmp_path / "broker.pem")
+    shutil.copy(authority.certificate, tmp_path / "authority.pem")
+    renewed = authority.issue("server", "127.0.0.1", "localhost")
+    shutil.copy(renewed.store, tmp_path / "renewed.pem")
+    shutil.copy(authority.client.store, tmp_path / "client.pem")
+    return tmp_path
+
+
+def properties(files: Path, *sections: str) -> dict[str, str]:
+    return parsed(files, "".join("".join(blocks(section, "properties")) for section in sections))
+
+
+def parsed(files: Path, text: str) -> dict[str, str]:
+    text = text.replace(ON_THE_PAGE, f"{files}/").replace("0.0.0.0:9093", "127.0.0.1:0")
+    return dict(javaproperties.loads(text.replace("broker.example:9093", "localhost:0")))
+
+
+def shell(files: Path, broker: Broker, command: str) -> str:
+    """Run a command of the page; it must succeed. Returns what it prints."""
+    (listener,) = broker.config.broker_listeners
+    host, port = broker.advertised(listener.name)
+    line = command.replace(ON_THE_PAGE, f"{files}/").replace("broker.example:9093", f"{host}:{port}")
+    done = subprocess.run(
+        ["sh", "-c", f'penstock() {{ "{sys.executable}" -m penstock "$@"; }}; {line}'],
+        cwd=files,
+        env={**os.environ, "PENSTOCK_BOOTSTRAP": f"{host}:{port}"},
+        capture_output=True,
+        text=True,
+        timeout=COMMAND_TIMEOUT_S,
+        check=False,
+    )
+    assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def test_a_node_encrypts_and_takes_new_certificates(files: Path) -> None:
+    async def story() -> None:
+        async with running_node(files / "node", **properties(files, "Encrypt connections")) as broker:
+            for command in commands("Encrypt connections"):
+                await asyncio.to_thread(shell, files, broker, command)
+            (replace,) = commands("Replace certificates")
+            await asyncio.to_thread(shell, files, broker, f"{replace} --command-config client.properties")
+
+    run(story())
+
+
+def test_a_node_knows_clients_by_their_certificates(files: Path) -> None:
+    sections = ("Encrypt connections", "Clients with certificates")
+
+    async def story() -> None:
+        settings = {**properties(files, *sections), "super.users": "User:client"}
+        authorizer = properties(files, "Decide who may do what")["authorizer.class.name"]
+        settings["authorizer.class.name"] = authorizer
+        async with running_node(files / "node", **settings) as broker:
+            own = f"ssl.keystore.location={files}/client.pem\\n"
+            *properties_of_client, create = commands("Encrypt connections")
+            own_key = f"printf 'ssl.keystore.type=PEM\\n{own}' >> client.properties"
+            for command in (*properties_of_client, own_key, create):
+                await asyncio.to_thread(shell, files, broker, command)
+
+    run(story())
+
+
+def test_a_node_knows_users_by_their_passwords(files: Path) -> None:
+    of_node, of_client = blocks("Users with passwords", "properties")
+    (files / "client.properties").write_text(of_client.replace(ON_THE_PAGE, f"{files}/"))
+    settings = {
+        **properties(files, "Encrypt connections"),
+        **parsed(files, of_node),
+        **properties(files, "Decide who may do what"),
+    }
+    create, listed, delete = commands("Users of SCRAM")[:3]
+
+    async def story() -> None:
+        async with running_node(files / "node", **settings) as broker:
+
+            def run_it(command: str) -> str:
+                return shell(files, broker, f"{command} --command-config client.properties")
+
+            password = "ALICE=alice-secret"
+            await asyncio.to_thread(run_it, f"export {password}; {create} --password-env ALICE")
+            assert "alice" in await asyncio.to_thread(run_it, listed)
+            for command in commands("Decide who may do what"):
+                await asyncio.to_thread(run_it, command)
+            of_alice = (
+                "security.protocol=SASL_SSL\nsasl.mechanism=SCRAM-SHA-256\n"
+                f"ssl.truststore.location={files}/authority.pem\n"
+                "sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required "
+                'username="alice" password="alice-secret";\n'
+            )
+            (files / "alice.properties").write_text(of_alice)
+            await asyncio.to_thread(
+                shell, files, broker, "penstock topic list --command-config alice.properties"
+            )
+            await asyncio.to_thread(run_it, delete)
+
+    run(story())

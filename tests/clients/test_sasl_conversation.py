@@ -1,0 +1,31 @@
+"""Penstock lets in and refuses as Apache Kafka does, in the same words."""
+
+import os
+from pathlib import Path
+
+import pytest
+from sasl_conversation import SETTINGS, converse
+
+from kafka_node import KafkaNode
+from penstock.testing import Cluster
+
+WHAT_KAFKA_SAYS = Path(__file__).with_name("sasl_conversation.txt")
+
+pytestmark = pytest.mark.timeout(300)
+
+
+def test_penstock_says_what_kafka_says() -> None:
+    with Cluster(SETTINGS) as cluster:
+        assert converse(cluster.bootstrap_servers) == WHAT_KAFKA_SAYS.read_text()
+
+
+@pytest.mark.long
+@pytest.mark.kafka
+def test_kafka_says_so(kafka_libs: Path, tmp_path: Path) -> None:
+    """With PENSTOCK_REWRITE=1 the test stores the answers, for review before a commit."""
+    with KafkaNode(kafka_libs, tmp_path, config=SETTINGS) as kafka:
+        answers = converse(kafka.bootstrap_servers)
+    if os.environ.get("PENSTOCK_REWRITE"):
+        WHAT_KAFKA_SAYS.write_text(answers)
+    else:
+        assert answers == WHAT_KAFKA_SAYS.read_text()
