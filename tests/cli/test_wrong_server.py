@@ -12,7 +12,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from certificates import make_authority
+from certificates import Authority
 from kafka_node import CLUSTER_ID, free_port
 from penstock.cli import wrong_server
 from penstock.cli.connection import require_broker
@@ -132,7 +132,7 @@ def test_a_broker_is_no_sql_server(node: Node) -> None:
 
 def test_a_server_that_expects_tls(tmp_path: Path) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(make_authority(tmp_path / "authority").server.store)
+    context.load_cert_chain(Authority(tmp_path / "authority").server.store)
 
     def shake_hands(connection: socket.socket) -> None:
         context.wrap_socket(connection, server_side=True).close()

@@ -13,6 +13,8 @@ import typer
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
+from penstock.cli.client_properties import for_librdkafka
+from penstock.cli.login import login_refusal
 from penstock.cli.output import print_error
 from penstock.cli.wrong_server import Address, WrongServer, connect, expect_broker
 
@@ -49,7 +51,7 @@ CommandConfig = Annotated[
     typer.Option(
         "--command-config",
         metavar="FILE",
-        help="A file with properties of the client, such as security settings.",
+        help="A file with properties of the client, such as security settings, under Kafka's names.",
     ),
 ]
 JsonOutput = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
@@ -69,17 +71,27 @@ def fail(message: str, code: int = EXIT_REFUSED) -> NoReturn:
 Settings = dict[str, str | int | float | bool]
 
 
+def read_properties(command_config: Path | None) -> dict[str, str]:
+    """The properties of the client's file, without the address: --bootstrap gives that."""
+    if command_config is None:
+        return {}
+    try:
+        with command_config.open() as file:
+            properties = dict(javaproperties.load(file))
+    except OSError as error:
+        fail(f"cannot read --command-config {command_config}: {error.strerror}", EXIT_USAGE)
+    properties.pop("bootstrap.servers", None)
+    return properties
+
+
 def client_settings(
     bootstrap: str, command_config: Path | None, settings: Settings | None = None
 ) -> Settings:
     """librdkafka settings: the file's, overridden by the command's own and by the address."""
-    from_file: Mapping[str, str] = {}
-    if command_config is not None:
-        try:
-            with command_config.open() as file:
-                from_file = javaproperties.load(file)
-        except OSError as error:
-            fail(f"cannot read --command-config {command_config}: {error.strerror}", EXIT_USAGE)
+    try:
+        from_file = for_librdkafka(read_properties(command_config))
+    except ValueError as error:
+        fail(f"--command-config {command_config}: {error}", EXIT_USAGE)
     # librdkafka would also print its own connection errors on stderr.
     return {"log_level": 2, **from_file, **(settings or {}), "bootstrap.servers": bootstrap}
 
@@ -99,6 +111,12 @@ def require_broker(bootstrap: str, settings: Mapping[str, object], *, or_control
         fail(str(error), EXIT_UNREACHABLE)
     if reason:
         unreachable(bootstrap, reason)
+
+
+def require_login(bootstrap: str, command_config: Path | None) -> None:
+    """End the command with the brokers' reason if they do not let its client in."""
+    if reason := login_refusal(bootstrap, read_properties(command_config)):
+        fail(reason)
 
 
 def require_listener(addresses: str, option: str, complaint: str) -> None:
@@ -138,6 +156,7 @@ def admin_client(bootstrap: str, command_config: Path | None) -> AdminClient:
     """Create an admin client; an invalid setting ends the command with an error that names it."""
     settings = client_settings(bootstrap, command_config)
     require_broker(bootstrap, settings)
+    require_login(bootstrap, command_config)
     with reported_errors(bootstrap):
         return AdminClient(settings)
 

@@ -20,6 +20,7 @@ from penstock.cli.connection import (
     fail,
     reported_errors,
     require_broker,
+    require_login,
 )
 from penstock.cli.coordinator import SILENCE_S, require_coordinator
 from penstock.cli.output import print_error
@@ -130,6 +131,7 @@ def consume(
         },
     )
     require_broker(bootstrap, settings)
+    require_login(bootstrap, command_config)
     with reported_errors(bootstrap):
         consumer = Consumer(settings)
         try:

@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NoReturn
 
+from penstock.cli.client_properties import check_own_names
 from penstock.cli.connection import (
     EXIT_USAGE,
     REQUEST_TIMEOUT_S,
     CommandConfig,
-    Settings,
-    client_settings,
     fail,
+    read_properties,
     require_broker,
     unreachable,
 )
@@ -35,43 +35,39 @@ def open_cluster(bootstrap: str, command_config: CommandConfig) -> Iterator[Clus
     A controller serves some of the requests, about ACLs and the quorum, so that its address is an error only
     after it has refused one.
     """
-    settings = client_settings(bootstrap, command_config)
-    require_broker(bootstrap, settings, or_controller=True)
-    with _cluster_with(settings) as cluster:
+    properties = read_properties(command_config)
+    require_broker(bootstrap, properties, or_controller=True)
+    with _cluster_with(bootstrap, properties) as cluster:
         try:
             yield cluster
         except ClientError as error:
             if _is_of_controller(error):
-                require_broker(bootstrap, settings)
+                require_broker(bootstrap, properties)
             _explain(error, cluster, bootstrap)
 
 
 def cluster_of(bootstrap: str, command_config: CommandConfig) -> Cluster:
     """Open the cluster for a caller that handles errors itself; only wrong settings end the command."""
-    return _cluster_with(client_settings(bootstrap, command_config))
+    return _cluster_with(bootstrap, read_properties(command_config))
 
 
-def _cluster_with(settings: Settings) -> Cluster:
+def _cluster_with(bootstrap: str, properties: dict[str, str]) -> Cluster:
     try:
-        return Cluster(_config_of(settings))
+        return Cluster(_config_of(bootstrap, properties))
     except ConfigError as error:
         fail(str(error), EXIT_USAGE)
 
 
 def client_config(bootstrap: str, command_config: CommandConfig) -> ClientConfig:
-    """The settings of the command for this package's own client.
-
-    Raises ConfigError, also for settings that librdkafka understands, such as SASL without a JAAS config.
-    """
-    return _config_of(client_settings(bootstrap, command_config))
+    """The settings of the command for this package's own client. Raises ConfigError."""
+    return _config_of(bootstrap, read_properties(command_config))
 
 
-def _config_of(settings: Settings) -> ClientConfig:
+def _config_of(bootstrap: str, properties: dict[str, str]) -> ClientConfig:
+    check_own_names(properties)
     timeout_ms = str(int(REQUEST_TIMEOUT_S * 1000))
     timeouts = {"request.timeout.ms": timeout_ms, "default.api.timeout.ms": timeout_ms}
-    return ClientConfig.from_properties(
-        {**timeouts, **{name: str(value) for name, value in settings.items()}}
-    )
+    return ClientConfig.from_properties({**timeouts, **properties, "bootstrap.servers": bootstrap})
 
 
 def _is_of_controller(error: ClientError) -> bool:

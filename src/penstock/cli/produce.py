@@ -22,6 +22,7 @@ from penstock.cli.connection import (
     fail,
     reported_errors,
     require_broker,
+    require_login,
 )
 from penstock.cli.input_lines import lines_of
 from penstock.cli.output import console, print_json, print_note
@@ -204,6 +205,7 @@ def produce(
         },
     )
     require_broker(bootstrap, settings)
+    require_login(bootstrap, command_config)
     encoders = _Encoders(
         Side("key", key_format, registry, key_schema, key_message).encoder(topic),
         Side("value", value_format, registry, value_schema, value_message).encoder(topic),

@@ -13,8 +13,8 @@ from penstock.cli.connection import (
     EXIT_USAGE,
     Bootstrap,
     CommandConfig,
-    client_settings,
     fail,
+    read_properties,
     require_broker,
 )
 from penstock.cli.extras import require_packages
@@ -118,10 +118,7 @@ def _properties(
                 found = dict(javaproperties.load(stream))
         except OSError as error:
             fail(f"cannot read --config {file}: {error.strerror}", EXIT_USAGE)
-    if command_config is not None:
-        own = client_settings(bootstrap, command_config)
-        own.pop("log_level", None)
-        found |= {f"kafkastore.{name}": str(value) for name, value in own.items()}
+    found |= {f"kafkastore.{name}": value for name, value in read_properties(command_config).items()}
     for each in settings:
         name, separator, value = each.partition("=")
         if not separator:

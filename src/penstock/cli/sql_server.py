@@ -13,8 +13,8 @@ from penstock.cli.connection import (
     EXIT_USAGE,
     Bootstrap,
     CommandConfig,
-    client_settings,
     fail,
+    read_properties,
     require_broker,
 )
 from penstock.cli.extras import require_packages, require_spark_version
@@ -130,7 +130,7 @@ def server(
     from penstock.streams import StreamsError
 
     configure_log(log_level, log_format)
-    properties = {**_LOGGING, **_properties(settings or [], bootstrap, command_config)}
+    properties = {**_LOGGING, **_properties(settings or [], command_config)}
     address, port = split_address(listen)
     if key is not None and certificate is None:
         fail("--tls-key: expected --tls-certificate with it", EXIT_USAGE)
@@ -174,12 +174,6 @@ def build_host(config: EngineConfig, checkpoint: Path, master: str, log: Path | 
     return SparkHost.start(config, checkpoint, master, log)
 
 
-def _properties(settings: list[str], bootstrap: str, command_config: Path | None) -> dict[str, str]:
+def _properties(settings: list[str], command_config: Path | None) -> dict[str, str]:
     """The file's properties, overridden by those of the command line."""
-    found: dict[str, str] = {}
-    if command_config is not None:
-        own = client_settings(bootstrap, command_config)
-        own.pop("log_level", None)
-        own.pop("bootstrap.servers", None)
-        found = {name: str(value) for name, value in own.items()}
-    return found | parse_assignments(settings)
+    return read_properties(command_config) | parse_assignments(settings)

@@ -25,8 +25,8 @@ from penstock.cli.connection import (
     Bootstrap,
     CommandConfig,
     JsonOutput,
-    client_settings,
     fail,
+    read_properties,
     require_broker,
     require_listener,
     unreachable,
@@ -197,7 +197,7 @@ def run(
 ) -> None:
     """Run an application until it is stopped. Ctrl-C and SIGTERM stop it after the current batch."""
     application, module = _load(file, name_of_app)
-    options = _options(bootstrap, command_config, option)
+    options = _options(command_config, option)
     settings = parse_assignments(conf or [])
     require_packages(_REQUIRED, "spark", "a streams application on Spark")
     require_spark_version("streams applications need")
@@ -325,7 +325,7 @@ def reset(
     of its inputs, and removes its checkpoint. Its output stays.
     """
     application, _ = _load(file, name_of_app)
-    options = _options(bootstrap, command_config, None)
+    options = _options(command_config, None)
     require_packages(_REQUIRED, "spark", "a streams application on Spark")
     from penstock.spark.streams.running.reset import reset as reset_application
 
@@ -361,12 +361,9 @@ def _load(file: Path, name: str | None) -> tuple[App, ModuleType]:
         fail(str(error), EXIT_USAGE)
 
 
-def _options(bootstrap: str, command_config: Path | None, given: list[str] | None) -> dict[str, str]:
+def _options(command_config: Path | None, given: list[str] | None) -> dict[str, str]:
     """The file's properties as ``kafka.…``, overridden by those of the command line."""
-    of_file = {} if command_config is None else client_settings(bootstrap, command_config)
-    of_file.pop("log_level", None)
-    properties = {f"kafka.{name}": str(value) for name, value in of_file.items()}
-    properties.pop("kafka.bootstrap.servers", None)
+    properties = {f"kafka.{name}": value for name, value in read_properties(command_config).items()}
     return properties | parse_assignments(given or [])
 
 

@@ -13,8 +13,8 @@ from penstock.cli.connection import (
     EXIT_USAGE,
     Bootstrap,
     CommandConfig,
-    client_settings,
     fail,
+    read_properties,
     require_broker,
 )
 from penstock.cli.extras import require_packages
@@ -68,8 +68,7 @@ def serve(
     require_packages(_REQUIRED, "queries", "serving stores")
     from penstock.views.server import ViewServer
 
-    properties = {} if command_config is None else client_settings(bootstrap, command_config)
-    properties.pop("log_level", None)
+    properties = read_properties(command_config)
     try:
         application = load_app(file, name_of_app)[0]
         server = ViewServer(
@@ -81,7 +80,7 @@ def serve(
             standbys=standbys,
             session_timeout_ms=session_timeout_ms,
             stores=store,
-            properties={name: str(value) for name, value in properties.items()},
+            properties=properties,
         )
     except (AppFileError, ConfigError, StreamsError) as error:
         fail(str(error), EXIT_USAGE)

@@ -1,26 +1,25 @@
 """The listener of an instance: address, TLS and authentication, under Confluent's configuration names.
 
-There is one listener. Keys and certificates are PEM, as for clients (`client.security.security_config`).
+There is one listener. Keys and certificates are in PEM or PKCS12 files, as for clients
+(`client.security.security_config`).
 """
 
 from __future__ import annotations
 
 import ssl
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 from urllib.parse import urlsplit
 
-from penstock.client.security.security_config import SecurityConfig, load_keystore, load_truststore
+from penstock.client.security.security_config import SecurityConfig
 from penstock.client.settings import ConfigError, from_properties, one_of, setting, text
+from penstock.security.tls.contexts import server_context
+from penstock.security.tls.errors import InvalidTls
+from penstock.security.tls.settings import CLIENT_AUTH
 from penstock.web.authentication import Users
 
 DEFAULT_PORT: Final = 8081
-_CLIENTS: Final = {
-    "none": ssl.CERT_NONE,
-    "requested": ssl.CERT_OPTIONAL,
-    "required": ssl.CERT_REQUIRED,
-}
 
 
 def _listener(value: str) -> str:
@@ -48,7 +47,7 @@ class ListenerConfig:
 
     listener: str = setting("listeners", f"http://127.0.0.1:{DEFAULT_PORT}", _listener)
     inter_instance: str | None = setting("inter.instance.protocol", None, one_of("http", "https"))
-    clients: str = setting("ssl.client.authentication", "none", one_of(*_CLIENTS))
+    clients: str = setting("ssl.client.authentication", "none", one_of(*CLIENT_AUTH))
     advertised: str | None = setting("host.name", None, text)
     method: str = setting("authentication.method", "none", one_of("none", "basic"))
     roles: tuple[str, ...] = setting("authentication.roles", ("*",), _names)
@@ -88,14 +87,16 @@ class ListenerConfig:
         """Build the server's TLS context; None without TLS. Raises ConfigError if a store is missing."""
         if self.scheme == "http":
             return None
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        if not load_keystore(context, self.tls):
-            raise ConfigError("'listeners' has https: expected 'ssl.keystore.location' (PEM) as well")
-        context.verify_mode = _CLIENTS[self.clients]
-        if self.clients != "none" and not load_truststore(context, self.tls):
+        settings = replace(self.tls.tls_settings, client_auth=self.clients)
+        if not settings.has_key_store:
+            raise ConfigError("'listeners' has https: expected 'ssl.keystore.location' as well")
+        if self.clients != "none" and not settings.has_trust_store:
             told = f"'ssl.client.authentication' is {self.clients.upper()}"
             raise ConfigError(f"{told}: expected 'ssl.truststore.location' as well")
-        return context
+        try:
+            return server_context(settings)
+        except InvalidTls as error:
+            raise ConfigError(str(error)) from None
 
     def users(self) -> Users | None:
         """Load the users that may send requests; None allows everybody.

@@ -1,0 +1,78 @@
+"""The properties of a client, as `--command-config` has them: under the names of Kafka's Java clients.
+
+Commands use two clients. This package's own one has these names. librdkafka calls some properties otherwise
+and reads stores in other formats, so that they are translated for it. It also takes its own names; a file
+with those serves only the commands that use it, and the others say what they expect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from penstock.client.security.security_config import SecurityConfig
+
+_TRANSLATED: Final = (
+    *("sasl.jaas.config", "ssl.truststore.", "ssl.keystore.", "ssl.key.password"),
+    *("ssl.cipher.suites", "ssl.enabled.protocols", "ssl.protocol"),
+)
+"""The beginnings of names whose values librdkafka takes otherwise, or not at all."""
+
+_OF_LIBRDKAFKA: Final = {
+    "ssl.ca.location": "ssl.truststore.location",
+    "ssl.certificate.location": "ssl.keystore.location",
+    "ssl.key.location": "ssl.keystore.location",
+    "sasl.mechanisms": "sasl.mechanism",
+    "sasl.username": "sasl.jaas.config",
+    "sasl.password": "sasl.jaas.config",
+}
+"""librdkafka's names of properties, with Kafka's."""
+
+
+def check_own_names(properties: Mapping[str, str]) -> None:
+    """Check that no property has only librdkafka's name. Raises ConfigError."""
+    from penstock.client.settings import ConfigError
+
+    for name, of_kafka in _OF_LIBRDKAFKA.items():
+        if name in properties and of_kafka not in properties:
+            raise ConfigError(
+                f"{name} is librdkafka's name, which this command does not use: expected {of_kafka}"
+            )
+
+
+def for_librdkafka(properties: Mapping[str, str]) -> dict[str, str]:
+    """Translate the properties that librdkafka takes otherwise. Raises ValueError, which names one."""
+    kept = {name: value for name, value in properties.items() if not name.startswith(_TRANSLATED)}
+    if not _OF_LIBRDKAFKA.keys().isdisjoint(properties) or len(kept) == len(properties):
+        return dict(properties)
+    from penstock.client.security.security_config import SecurityConfig
+    from penstock.client.settings import from_properties
+
+    config = from_properties(SecurityConfig, properties)
+    translated = kept | {"ssl.endpoint.identification.algorithm": config.identification or "none"}
+    if config.login is not None:
+        translated |= {"sasl.username": config.login.username, "sasl.password": config.login.password}
+    if config.uses_tls:
+        translated |= _stores(config)
+    return translated
+
+
+def _stores(config: SecurityConfig) -> dict[str, str]:
+    from penstock.security.tls.ciphers import TLS13_SUITES, openssl_name
+    from penstock.security.tls.pem import certificates_text
+    from penstock.security.tls.stores import Stores
+
+    stores = Stores.read(config.tls_settings)
+    found: dict[str, str] = {}
+    if stores.trusted is not None:
+        found["ssl.ca.pem"] = certificates_text(stores.trusted.certificates)
+    identity = stores.identity
+    if identity is not None:
+        found |= {"ssl.key.pem": identity.key, "ssl.certificate.pem": certificates_text(identity.chain)}
+        if identity.password is not None:
+            found["ssl.key.password"] = identity.password
+    suites = [openssl_name(suite) for suite in config.cipher_suites if suite not in TLS13_SUITES]
+    if suites:
+        found["ssl.cipher.suites"] = ":".join(suites)
+    return found
