@@ -14,6 +14,7 @@ from penstock.protocol.murmur2 import partition_for_key
 from penstock.spark.sink.options import parse_sink
 from penstock.spark.source.options import parse_streaming
 from penstock.spark.streams.blocks.layout import LAYOUT, block_of
+from penstock.spark.streams.blocks.merging import arrange
 from penstock.spark.streams.blocks.packing import Block, Kind, tick
 from penstock.spark.streams.planning.grouping import partition_of
 from penstock.spark.streams.planning.plan import StreamsPlan, plan_from_text
@@ -145,21 +146,26 @@ class Simulation:
         groups: dict[int, list[bytes]] = {}
         for group, data in rows:
             groups.setdefault(group, []).append(data)
+        if not self.plan.has_shuffle:
+            for packed in groups.values():
+                self._publish(map(Block.unpack, packed))
+            return
+        sent: dict[int, list[bytes]] = {}
         for group, packed in groups.items():
-            if not self.plan.has_shuffle:
-                self._publish(packed)
-                continue
             self._rng.shuffle(packed)
             pages = self.pages.setdefault(group, MemoryPages())
             if len(self._workers) > 1 and self._rng.random() < 0.3:
                 lost = MemoryPages()
                 lost.pages = dict(pages.pages)
                 self._rng.choice(self._workers).run(partition_of(group), packed, lost)
-            self._publish(self._rng.choice(self._workers).run(partition_of(group), packed, pages))
+            for goes_to, data in self._rng.choice(self._workers).run(partition_of(group), packed, pages):
+                sent.setdefault(goes_to, []).append(data)
+        for packed in sent.values():
+            self._rng.shuffle(packed)
+            self._publish(arrange(map(Block.unpack, packed)))
 
-    def _publish(self, packed: Iterable[bytes]) -> None:
-        for data in packed:
-            block = Block.unpack(data)
+    def _publish(self, blocks: Iterable[Block]) -> None:
+        for block in blocks:
             if block.kind is Kind.TIMES:
                 _, place, self.times[place] = note_of_times(block)
             if block.kind is not Kind.OUTPUTS:

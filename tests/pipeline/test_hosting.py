@@ -292,12 +292,12 @@ def test_a_member_gets_the_blame_for_a_record_that_a_broker_refuses() -> None:
         TaskStaged(None, 0, (), b"", None),
         staged(outputs(5, "a", 1), outputs(3, "b", 1)),
     ]
-    for batch, owner in enumerate([3, 3, 4, 4, 5, 5, 3, 3]):
+    for batch, owner in enumerate([3, 3, 4, 4, 3, 3, 5, 5]):
         said = f"member {owner}: DeliveryFailed: not written"
         with pytest.raises(MemberFailed, match=said), blaming_owner(messages):
             raise refused(DeliveryFailed, ErrorCode.INVALID_RECORD, batch)
     with pytest.raises(MemberFailed, match="member 5: RecordTooLarge: "), blaming_owner(messages):
-        raise refused(RecordTooLarge, ErrorCode.MESSAGE_TOO_LARGE, 4)
+        raise refused(RecordTooLarge, ErrorCode.MESSAGE_TOO_LARGE, 6)
 
 
 @pytest.mark.parametrize(

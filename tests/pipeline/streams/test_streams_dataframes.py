@@ -299,7 +299,7 @@ def test_rows_from_all_places_meet_in_their_tasks_by_time() -> None:
                 groups[group].append(data)
     sent: dict[str, list[Any]] = defaultdict(list)
     for group, packed in groups.items():
-        for data in TaskRunner(plan).run(partition_of(group), packed, MemoryPages()):
+        for _, data in TaskRunner(plan).run(partition_of(group), packed, MemoryPages()):
             block = Block.unpack(data)
             for topic, _, _, ms, key, value, _ in block.inputs():
                 sent[topic].append((key, value, ms))

@@ -26,7 +26,7 @@ from penstock.spark.streams.running.checkpoint import CheckpointMismatch
 from penstock.spark.streams.running.failures import ApplicationFailed
 from penstock.spark.streams.running.preparation import InternalTopicMismatch, MissingTopics
 from penstock.spark.streams.running.reset import CheckpointOfAnother, reset
-from penstock.streams import App, Processor, Record, TopologyTest, json, raw, string
+from penstock.streams import App, Processor, Record, TopologyTest, json, raw, string, tumbling
 from penstock.testing import Cluster
 
 TIMEOUT_S = 60
@@ -224,6 +224,24 @@ def test_a_running_application_tells_how_far_it_is_and_time_passes(
 
 
 @everything
+@pytest.mark.parametrize("guarantee", ["exactly-once", "at-least-once"])
+def test_a_batch_of_many_windows_makes_no_record_late(
+    guarantee: Any, node: Node, spark: Any, tmp_path: Path
+) -> None:
+    """One batch has all windows of each partition; their records meet in the repartition topic by time."""
+    app = App("windowed", key=string, value=string)
+    stream = app.stream("words")
+    stream.group_by_key().count(store="counts")  # gives the part before the repartition topic state
+    windows = stream.group_by(lambda key, value: value).windowed_by(tumbling("100 ms", grace="20 ms"))
+    windows.count(store="windows").to_stream().map(lambda w, n: (str(w.window.start_ms), str(n))).to("out")
+    node.create(4, "words")
+    node.create(1, "out")
+    node.write([("words", b"key-%d" % (n % 97), b"word", n) for n in range(1000)])
+    drain(app, node, tmp_path / "checkpoint", spark, guarantee=guarantee, shuffle_partitions=2)
+    last = {key: value for key, value, _ in node.read("out")}
+    assert last == {b"%d" % start_ms: b"100" for start_ms in range(0, 1000, 100)}
+
+
 def test_at_least_once(node: Node, spark: Any, tmp_path: Path) -> None:
     node.create(1, "words")
     for run, checkpoint in enumerate(["one", "one", "two"], 1):

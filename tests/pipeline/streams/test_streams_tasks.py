@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from streams_cases import OPERATORS, answers_of, app_of, comparable, rows_of
 from streams_without_spark import Simulation
 
+from penstock.protocol.murmur2 import partition_for_key
 from penstock.spark.streams.planning.grouping import group_of, partition_of, spark_hash
 from penstock.spark.streams.planning.plan import TopologyChanged
 from penstock.spark.streams.state.log import Changes
@@ -47,6 +48,21 @@ def joined_app() -> App:
     app = App("joined", key=string, value=string)
     users = app.table("users", store="users")
     app.stream("words").join(users, lambda word, user: f"{word}@{user}").to("joined")
+    return app
+
+
+def windowed_app(topic: str | None = None) -> App:
+    """Windows over a key that tasks with state choose, through a repartition topic or ``topic``."""
+    app = App("windowed", key=string, value=string)
+    words = app.stream("words")
+    words.group_by_key().count(store="counts")  # gives the part of the topology state
+    if topic is None:
+        by_value = words.group_by(lambda key, value: value)
+    else:
+        words.map(lambda key, value: (value, value)).to(topic)
+        by_value = app.stream(topic).group_by_key()
+    counts = by_value.windowed_by(tumbling("100 ms", grace="20 ms")).count(store="windows")
+    counts.to_stream().map(lambda w, n: (f"{w.key}@{w.window.start_ms}", str(n))).to("windows")
     return app
 
 
@@ -135,6 +151,40 @@ def as_table(app: App, simulation: Simulation, topic: str) -> dict[Any, Any]:
     for key, value, timestamp_ms in simulation.written(topic):
         output._records.append((topic, None, key, value, timestamp_ms, ()))
     return output.read_table()
+
+
+@pytest.mark.parametrize("topic", [None, "by-value"])
+def test_a_batch_of_many_windows_makes_no_record_late(topic: str | None) -> None:
+    """The tasks of one batch each send all windows; the topic's reader sees them as time advanced."""
+    simulation = Simulation(windowed_app(topic), {"words": 6} | ({} if topic is None else {topic: 2}))
+    for n in range(1000):
+        simulation.write("words", b"key %d" % (n % 97), b"x", n)
+    simulation.run()
+    last = {key: value for key, value, _ in simulation.written("windows")}
+    assert last == {b"x@%d" % start_ms: b"100" for start_ms in range(0, 1000, 100)}
+
+
+def test_records_of_several_tasks_are_merged_by_the_time_of_each() -> None:
+    """A task's own order stays, also of late records; equal times are in the order of the tasks."""
+    simulation = Simulation(windowed_app("by-value"), {"words": 3, "by-value": 1})
+    at = simulation.plan.partition_counts["words"]
+    keys = {partition_for_key(key, at): key for key in (b"%d" % n for n in range(50))}
+    for partition, times_ms in enumerate([(10, 30, 5, 40), (20, 30, 50), (1, 60, 2)]):
+        for ms in times_ms:
+            simulation.write("words", keys[partition], b"%d" % partition, ms)
+    simulation.run()
+    assert [(key, ms) for key, _, ms in simulation.written("by-value")] == [
+        (b"2", 1),
+        (b"0", 10),
+        (b"1", 20),
+        (b"0", 30),
+        (b"0", 5),
+        (b"1", 30),
+        (b"0", 40),
+        (b"1", 50),
+        (b"2", 60),
+        (b"2", 2),
+    ]
 
 
 @settings(max_examples=60)

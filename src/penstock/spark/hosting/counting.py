@@ -27,6 +27,7 @@ from penstock.spark.hosting.roster import RosterFile
 from penstock.spark.sink.locations import Location
 from penstock.spark.sink.partitioner import RowRefused
 from penstock.spark.sink.staged import TaskStaged
+from penstock.spark.streams.blocks.merging import arrange
 from penstock.spark.streams.blocks.packing import Block, Kind
 
 log = logging.getLogger(__name__)
@@ -67,12 +68,18 @@ class OutputsSeen:
         """The member whose block was passed on last."""
 
     def blocks(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Block]:
-        """Yield the blocks packed in rows of ``plan`` and ``block``, and count their outputs."""
+        """Yield the blocks packed in rows of ``plan`` and ``block`` by plan, and count their outputs.
+
+        The blocks of each plan are arranged, because the shuffle mixes those of several tasks.
+        """
+        of_plans: dict[str, list[Block]] = {}
         for batch in batches:
             for plan, data in zip(batch.column("plan"), batch.column("block"), strict=True):
-                block = Block.unpack(data.as_py())
+                of_plans.setdefault(plan.as_py(), []).append(Block.unpack(data.as_py()))
+        for name, found in sorted(of_plans.items()):
+            for block in arrange(found):
                 if block.kind is Kind.OUTPUTS:
-                    self._writing = number_in(plan.as_py())
+                    self._writing = number_in(name)
                     counts = self.written.setdefault(self._writing, Counter())
                     counts[block.targets[0]] += block.rows
                 yield block

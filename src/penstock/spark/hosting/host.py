@@ -318,6 +318,8 @@ class Host:
             session.dataSource.register(HostDataSource)
             rows = session.readStream.format(NAME).option(HOST, text).load()
             rows = rows.groupBy("group").transformWithState(HostOperator(text), HOSTED, "Append", "None")
+            if self._shuffle_partitions > 1:  # members join the running query, so it shuffles for any of them
+                rows = rows.repartition(self._shuffle_partitions, "group")
             writer = rows.writeStream.format(NAME).queryName(self._plan.driver.application)
             writer = writer.outputMode("append").option(HOST, text)
             return writer.option("checkpointLocation", checkpoint_option(session, self._where)).start()

@@ -18,6 +18,7 @@ from penstock.spark.hosting.groups import PASSING, number_of, partition_of
 from penstock.spark.hosting.plan import forget, host_from_text, worker_of
 from penstock.spark.sink.locations import Location
 from penstock.spark.streams.blocks.packing import Block, Kind
+from penstock.spark.streams.blocks.rows import PackedRow
 from penstock.spark.streams.state.map_pages import MapPages
 from penstock.spark.workers.memory import seldom_collecting, settle_worker
 
@@ -49,7 +50,7 @@ class HostOperator(StatefulProcessor):
         number = number_of(group)
         named = [(row.plan, bytes(row.block)) for row in rows]
         if number == PASSING:
-            for plan, block in in_order(named):
+            for plan, block in named:
                 yield Row(group=group, plan=plan, block=block)
             return
         where = host_from_text(self._host).location
@@ -59,18 +60,13 @@ class HostOperator(StatefulProcessor):
             forget(where, number)
             return
         plan = named[0][0]
-        for block in self._run(where, number, plan, partition_of(group), packed):
-            yield Row(group=group, plan=plan, block=block)
+        for goes_to, block in self._run(where, number, plan, partition_of(group), packed):
+            yield Row(group=goes_to, plan=plan, block=block)
 
     def _run(
         self, where: Location, number: int, plan: str, partition: int, packed: list[bytes]
-    ) -> list[bytes]:
+    ) -> list[PackedRow]:
         with blaming(number), seldom_collecting():
             worker = worker_of(where, plan)
             stores = worker.global_stores_of(packed)
             return worker.tasks.run(partition, packed, MapPages(self._pages), stores)
-
-
-def in_order(named: list[tuple[str, bytes]]) -> list[tuple[str, bytes]]:
-    """Sort output blocks by the position of their records: the shuffle mixes blocks of several tasks."""
-    return sorted(named, key=lambda each: Block.unpack(each[1]).position)

@@ -37,10 +37,10 @@ from penstock.spark.source.offsets import from_json
 from penstock.spark.source.read import read_ranges
 from penstock.spark.streams.blocks.layout import block_of
 from penstock.spark.streams.blocks.packing import Block, Kind, tick
-from penstock.spark.streams.blocks.rows import row_batches
+from penstock.spark.streams.blocks.rows import PackedRow, row_batches
 from penstock.spark.streams.planning.plan import StreamsPlan
 from penstock.spark.streams.query.source import SourceDriver, Work, rows_of, stores_of
-from penstock.spark.streams.tasks.map_side import Common, MapSide, Row
+from penstock.spark.streams.tasks.map_side import Common, MapSide
 
 _SCHEMA: Final = pa.schema(
     [
@@ -315,6 +315,6 @@ class _Reader(NamedTuple):
             yield _named(row, self.share)
 
 
-def _named(row: Row, share: Share) -> HostRow:
+def _named(row: PackedRow, share: Share) -> HostRow:
     group, block = row
     return group, share.plan, block

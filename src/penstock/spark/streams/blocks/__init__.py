@@ -1,5 +1,5 @@
 """Blocks: many records as one binary value, which is the only form in which records move through a query.
 
-The package holds the packing of records and the rows that carry blocks. Code that decides where a block goes
-belongs in `penstock.spark.streams.planning`.
+The package holds the packing of records, the rows that carry blocks, and how blocks are split by partition
+and merged by time. What a query reads and writes is decided in `penstock.spark.streams.planning`.
 """

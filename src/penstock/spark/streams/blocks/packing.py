@@ -7,7 +7,7 @@ and from Python lists.
     head        kind, flags, rows, the batch's wall-clock time, a note (the offsets of global tables), topic
                 and partition that the records were read from, the topics that they are for
     columns     timestamps, offsets, lengths of keys and values (-1: null); if they differ, the topic of each
-                row and its partition; headers, if there are any
+                row and its partition; stream times and headers, if there are any
     data        the concatenated keys, then the values
 
 `Block.position` restores the order of one task's blocks after the shuffle.
@@ -31,6 +31,7 @@ _VERSION: Final = 1
 _HAS_TARGETS: Final = 1
 _HAS_PARTITIONS: Final = 2
 _HAS_HEADERS: Final = 4
+_HAS_TIMES: Final = 8
 _MAX_TIMESTAMP_MS: Final = (2**63 - 1) // 1000
 
 NO_PARTITION: Final = -1
@@ -92,6 +93,10 @@ class Binary(NamedTuple):
         data = b"" if data is None else data
         return cls(lengths, memoryview(data)[int(ends[0]) : int(ends[-1])])
 
+    def take(self, rows: np.ndarray) -> Binary:
+        """The values of the rows with these numbers, in this order."""
+        return Binary.of_arrow(self.to_arrow().take(pa.array(rows)))
+
     @property
     def sizes(self) -> np.ndarray:
         sizes: np.ndarray = np.maximum(self.lengths, 0)
@@ -142,8 +147,9 @@ class Block(NamedTuple):
     """Records in columns.
 
     ``targets`` are the topics that the rows are for, and ``target`` that of each row (uint16; None: the first
-    for all). ``partitions`` are those that the rows are for (int32; -1: the partitioner chooses). ``note``
-    is a line that belongs to the batch.
+    for all). ``partitions`` are those that the rows are for (int32; -1: the partitioner chooses). ``times``
+    are the stream times (ms) by which outputs of several tasks are merged
+    (`penstock.spark.streams.blocks.merging`). ``note`` is a line that belongs to the batch.
     """
 
     kind: Kind
@@ -159,6 +165,7 @@ class Block(NamedTuple):
     partitions: np.ndarray | None = None
     headers: Sequence[Headers] | None = None
     note: str = ""
+    times: np.ndarray | None = None
 
     @property
     def rows(self) -> int:
@@ -174,16 +181,19 @@ class Block(NamedTuple):
         if self.target is None:
             return self
         wanted = np.array([name in targets for name in self.targets])
-        rows = np.flatnonzero(wanted[self.target]).tolist()
-        keys, values = self.keys.values(), self.values.values()
+        return self.take(np.flatnonzero(wanted[self.target]))
+
+    def take(self, rows: np.ndarray) -> Block:
+        """The rows with these numbers, in this order."""
         return self._replace(
             timestamps=self.timestamps[rows],
             offsets=self.offsets[rows],
-            keys=Binary.of([keys[row] for row in rows]),
-            values=Binary.of([values[row] for row in rows]),
-            target=self.target[rows],
+            keys=self.keys.take(rows),
+            values=self.values.take(rows),
+            target=None if self.target is None else self.target[rows],
             partitions=None if self.partitions is None else self.partitions[rows],
-            headers=None if self.headers is None else [self.headers[row] for row in rows],
+            headers=None if self.headers is None else [self.headers[row] for row in rows.tolist()],
+            times=None if self.times is None else self.times[rows],
         )
 
     # Conversion to bytes
@@ -192,7 +202,7 @@ class Block(NamedTuple):
         has_targets = self.target is not None and len(self.targets) > 1
         has_headers = self.headers is not None and any(self.headers)
         flags = has_targets * _HAS_TARGETS | has_headers * _HAS_HEADERS
-        flags |= (self.partitions is not None) * _HAS_PARTITIONS
+        flags |= (self.partitions is not None) * _HAS_PARTITIONS | (self.times is not None) * _HAS_TIMES
         names = "\n".join((self.note, self.topic, *self.targets)).encode()
         headers = _pack_headers(self.headers) if has_headers and self.headers is not None else b""
         keys_size = len(self.keys.data)
@@ -212,6 +222,8 @@ class Block(NamedTuple):
             parts.append(self.target.astype(np.uint16, copy=False).tobytes())
         if self.partitions is not None:
             parts.append(self.partitions.astype(np.int32, copy=False).tobytes())
+        if self.times is not None:
+            parts.append(self.times.astype(np.int64, copy=False).tobytes())
         parts += [headers, self.keys.data, self.values.data]
         return b"".join(parts)
 
@@ -246,6 +258,7 @@ class Block(NamedTuple):
         key_lengths, value_lengths = column(np.int32), column(np.int32)
         target = column(np.uint16) if flags & _HAS_TARGETS else None
         partitions = column(np.int32) if flags & _HAS_PARTITIONS else None
+        times = column(np.int64) if flags & _HAS_TIMES else None
         headers: list[Headers] | None = None
         if flags & _HAS_HEADERS:
             counts = column(np.int32).tolist()
@@ -273,6 +286,7 @@ class Block(NamedTuple):
             partitions,
             headers,
             note,
+            times,
         )
 
     # Conversion to rows

@@ -8,6 +8,9 @@ from typing import Any, Final
 import pyarrow as pa
 from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 
+PackedRow = tuple[int, bytes]
+"""A row: the group and a packed block."""
+
 PACKED: Final = StructType(
     [StructField("group", IntegerType(), False), StructField("block", BinaryType(), False)]
 )

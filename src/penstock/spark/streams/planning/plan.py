@@ -5,6 +5,8 @@
 
 Records that only the map side re-keys go directly into the shuffle, so their repartition topic is never
 created. Records that a task behind the shuffle re-keys go through their topic and return with the next batch.
+A second shuffle, by the topic's partition, brings the records of all tasks together
+(`penstock.spark.streams.blocks.merging`).
 
 All tasks of one partition, of whatever part, are one **group** of the shuffle with one state. The stores of a
 partition therefore stay in place when parts get new numbers.
@@ -74,6 +76,16 @@ class StreamsPlan:
     def shuffled_topics(self) -> frozenset[str]:
         """The repartition topics that the shuffle replaces."""
         return shuffled_topics(self.topology)
+
+    @cached_property
+    def read_back(self) -> frozenset[str]:
+        """The topics that the application reads and also writes, except those that the shuffle replaces.
+
+        The topics that a function chooses for each record are not known, and not among them.
+        """
+        sinks = [sink for part in self.parts for sink in part.sinks]
+        written = {self.topology.topic(sink.topic) for sink in sinks if isinstance(sink.topic, str)}
+        return frozenset(written & self.part_of.keys()) - self.shuffled_topics
 
     @cached_property
     def tasks_behind(self) -> tuple[SubTopology, ...]:

@@ -33,10 +33,9 @@ class StreamsDataSource(DataSource):
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
         settle_worker()
         plan = self._plan
-        letters = plan.topology.errors.dead_letter_topic
         if not plan.sink.is_exactly_once:
-            return AtLeastOnceStreamsWriter(plan.sink, letters)
-        writer = ExactlyOnceStreamsWriter(plan.sink, letters, plan.driver)
+            return AtLeastOnceStreamsWriter(plan)
+        writer = ExactlyOnceStreamsWriter(plan)
         writer.recover()
         return writer
 

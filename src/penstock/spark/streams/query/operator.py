@@ -39,6 +39,6 @@ class StreamsOperator(StatefulProcessor):
         packed = [bytes(row.block) for row in rows]
         with seldom_collecting():
             stores = worker.global_stores_of(packed)
-            blocks = worker.tasks.run(partition_of(key[0]), packed, MapPages(self._pages), stores)
-        for block in blocks:
-            yield Row(group=key[0], block=block)
+            packed_rows = worker.tasks.run(partition_of(key[0]), packed, MapPages(self._pages), stores)
+        for group, block in packed_rows:
+            yield Row(group=group, block=block)

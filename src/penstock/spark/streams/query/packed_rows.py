@@ -31,6 +31,8 @@ def packed_rows(plan: StreamsPlan, session: SparkSession, plan_text: str | None 
         rows = reduce(lambda one, other: one.union(other), inputs)
         if plan.has_shuffle:
             rows = rows.groupBy("group").transformWithState(StreamsOperator(text), PACKED, "Append", "None")
+            if plan.read_back and plan.shuffle_partitions > 1:
+                rows = rows.repartition(plan.shuffle_partitions, "group")
     return rows
 
 

@@ -20,11 +20,11 @@ from pyspark.sql.types import (
 
 from penstock.arrow.layout import HEADERS
 from penstock.spark.sink.exactly_once import ExactlyOnceStreamWriter
-from penstock.spark.sink.options import SinkOptions
-from penstock.spark.sink.ownership import Driver
 from penstock.spark.sink.staged import GroupNote, TaskStaged
 from penstock.spark.sink.writer import StreamWriter
+from penstock.spark.streams.blocks.merging import arrange
 from penstock.spark.streams.blocks.packing import Block, Kind
+from penstock.spark.streams.planning.plan import StreamsPlan
 from penstock.spark.streams.query.dead_letters import DeadLetterCount, DeadLettersSeen, with_dead_letters
 from penstock.spark.streams.state.times import note_of_times
 
@@ -52,19 +52,21 @@ _SCHEMA: Final = pa.schema(
 
 
 class _StreamsWriter(DataSourceStreamArrowWriter):
-    """A mixin that unpacks blocks into rows for another writer.
+    """A mixin that unpacks blocks into rows for another writer, and merges those that several tasks wrote.
 
     It counts in the checkpoint the rows that go to ``dead_letter_topic``.
     """
 
-    def count_dead_letters(self, checkpoint: str | None, dead_letter_topic: str | None) -> None:
-        assert checkpoint is not None
-        self._letters = DeadLetterCount(checkpoint)
-        self._letter_topic = dead_letter_topic
+    def of_plan(self, plan: StreamsPlan) -> None:
+        assert plan.sink.checkpoint is not None
+        self._letters = DeadLetterCount(plan.sink.checkpoint)
+        self._letter_topic = plan.topology.errors.dead_letter_topic
+        self._is_merging = plan.has_shuffle and bool(plan.read_back)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         seen = DeadLettersSeen(self._letter_topic)
-        blocks = Unpacking(_blocks(iterator))
+        found = _blocks(iterator)
+        blocks = Unpacking(arrange(found) if self._is_merging else found)
         report = super().write(seen.passing(blocks.rows()))  # type: ignore[safe-super]  # of the other base
         return blocks.with_times(with_dead_letters(report, seen.count))
 
@@ -74,17 +76,15 @@ class _StreamsWriter(DataSourceStreamArrowWriter):
 
 
 class ExactlyOnceStreamsWriter(_StreamsWriter, ExactlyOnceStreamWriter):
-    def __init__(
-        self, options: SinkOptions, dead_letter_topic: str | None = None, driver: Driver | None = None
-    ) -> None:
-        super().__init__(options, COLUMNS, driver)
-        self.count_dead_letters(options.checkpoint, dead_letter_topic)
+    def __init__(self, plan: StreamsPlan) -> None:
+        super().__init__(plan.sink, COLUMNS, plan.driver)
+        self.of_plan(plan)
 
 
 class AtLeastOnceStreamsWriter(_StreamsWriter, StreamWriter):
-    def __init__(self, options: SinkOptions, dead_letter_topic: str | None = None) -> None:
-        super().__init__(options, COLUMNS)
-        self.count_dead_letters(options.checkpoint, dead_letter_topic)
+    def __init__(self, plan: StreamsPlan) -> None:
+        super().__init__(plan.sink, COLUMNS)
+        self.of_plan(plan)
 
 
 def _blocks(batches: Iterator[pa.RecordBatch]) -> Iterator[Block]:

@@ -34,10 +34,9 @@ from penstock.spark.source.stream import StreamReader
 from penstock.spark.source.tail import Ends
 from penstock.spark.streams.blocks.layout import block_of
 from penstock.spark.streams.blocks.packing import Kind, tick
-from penstock.spark.streams.blocks.rows import ROWS, row_batches
+from penstock.spark.streams.blocks.rows import ROWS, PackedRow, row_batches
 from penstock.spark.streams.planning.plan import StreamsPlan, plan_from_text
 from penstock.spark.streams.state.times import times_block
-from penstock.spark.streams.tasks.map_side import Row
 from penstock.spark.streams.tasks.worker import Worker, worker_for
 
 CLOCK: Final = "@clock"
@@ -325,7 +324,7 @@ def _note(end: JsonOffsets) -> str:
 # Code that runs in the tasks
 
 
-def rows_of(worker: Worker, work: Work) -> Iterator[Row]:
+def rows_of(worker: Worker, work: Work) -> Iterator[PackedRow]:
     """Yield the rows of one task. Raises RecordFailed, TopologyChanged, DataLoss, ClientError."""
     plan = worker.plan
     if work.restored:

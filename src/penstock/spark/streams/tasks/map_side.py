@@ -8,18 +8,24 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.protocol.columns import BinaryColumn, group_by_partition, partition_keys
+from penstock.protocol.columns import group_by_partition
 from penstock.spark.streams.blocks.layout import block_of
-from penstock.spark.streams.blocks.packing import Binary, Block, Kind, outputs_by_topic, tick
+from penstock.spark.streams.blocks.packing import (
+    NO_PARTITION,
+    Binary,
+    Block,
+    Kind,
+    outputs_by_topic,
+    tick,
+)
+from penstock.spark.streams.blocks.partitioning import partitions_of
+from penstock.spark.streams.blocks.rows import PackedRow
 from penstock.spark.streams.planning.plan import StreamsPlan
 from penstock.spark.workers.memory import seldom_collecting
 from penstock.topology.graph import SubTopology
 from penstock.topology.records import Headers, Input, Output
 from penstock.topology.tasks.common_reading import CommonReading, Read
 from penstock.topology.tasks.task import Task
-
-Row = tuple[int, bytes]
-"""A row of the query: the group and a packed block."""
 
 Common = tuple[Sequence[Input], Sequence[Read]]
 """The records of a block, and what `CommonReading` made of each."""
@@ -39,7 +45,7 @@ class MapSide:
         clock_ms: int,
         global_stores: Mapping[str, Any] | None = None,
         note: str = "",
-    ) -> Iterator[Row]:
+    ) -> Iterator[PackedRow]:
         """Yield what the records of one partition become; they have the columns of a block (`LAYOUT`).
 
         Raises RecordFailed, TopologyChanged.
@@ -49,7 +55,7 @@ class MapSide:
 
     def block_rows(
         self, block: Block, global_stores: Mapping[str, Any] | None = None, common: Common | None = None
-    ) -> Iterator[Row]:
+    ) -> Iterator[PackedRow]:
         """Yield what a block becomes; ``common`` is what all readers that read the topic alike made of it."""
         plan = self._plan
         plan.require_partition(block.topic, block.partition)
@@ -76,7 +82,7 @@ class MapSide:
         clock_ms: int,
         global_stores: Mapping[str, Any] | None = None,
         note: str = "",
-    ) -> Iterator[Row]:
+    ) -> Iterator[PackedRow]:
         """Yield what the rows become of a DataFrame that takes the place of the topic ``name``.
 
         The rows are in order; ``place`` is the number of the DataFrame's partition. Raises RecordFailed.
@@ -146,10 +152,13 @@ class MapSide:
         target = np.array([numbers[topic] for topic in topics], np.uint16)
         key_column = Binary.of(keys)
         counts = np.array([self._plan.partition_counts[name] for name in names])[target]
-        partitions = self._partitions(key_column, counts, chosen, offsets)
+        given = None
+        if any(partition is not None for partition in chosen):
+            given = np.array([NO_PARTITION if partition is None else partition for partition in chosen])
+        partitions = partitions_of(key_column, counts, given, keyless=offsets)
         times = np.array(timestamps, np.int64)
         most = int(counts.max())
-        for partition, picked in group_by_partition(partitions.astype(np.int32).data, most):
+        for partition, picked in group_by_partition(partitions.data, most):
             rows = np.frombuffer(picked, np.int64)
             at = rows.tolist()
             some_headers: list[Headers] = [headers[row] for row in at]
@@ -171,22 +180,3 @@ class MapSide:
                     block.note,
                 ),
             )
-
-    @staticmethod
-    def _partitions(
-        keys: Binary, counts: np.ndarray, chosen: Sequence[int | None], offsets: np.ndarray
-    ) -> np.ndarray:
-        """Choose partitions as Kafka's partitioner does.
-
-        The offset of a record without a key decides, so that a repeated batch sends it to the same task.
-        """
-        partitions: np.ndarray = offsets % counts
-        has_key = keys.lengths >= 0
-        column = BinaryColumn(keys.ends.data, keys.data)
-        for count in set(counts.tolist()):
-            hashed = np.frombuffer(partition_keys(column, 0, len(counts), count), np.int32)
-            partitions = np.where(has_key & (counts == count), hashed, partitions)
-        if any(partition is not None for partition in chosen):
-            given = np.array([-1 if partition is None else partition for partition in chosen])
-            partitions = np.where(given >= 0, given, partitions)
-        return partitions

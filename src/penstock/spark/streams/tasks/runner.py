@@ -12,7 +12,9 @@ from typing import Any, Final
 import numpy as np
 
 from penstock.client.connections.metadata import TopicPartition
+from penstock.spark.streams.blocks.merging import StreamTimes, split
 from penstock.spark.streams.blocks.packing import Binary, Block, Kind, Position, in_order, outputs_by_topic
+from penstock.spark.streams.blocks.rows import PackedRow
 from penstock.spark.streams.planning.plan import StreamsPlan, clock_name
 from penstock.spark.streams.state.log import Changes, Delta, GroupState, Pages, append, load
 from penstock.spark.streams.state.times import METADATA_BYTES_MAX, restore_times, times_block, to_metadata
@@ -40,8 +42,11 @@ class TaskRunner:
         packed: Iterable[bytes],
         pages: Pages,
         global_stores: Mapping[str, Any] | None = None,
-    ) -> list[bytes]:
-        """Process one batch of one partition and return its OUTPUTS blocks, in order.
+    ) -> list[PackedRow]:
+        """Process one batch of one partition and return rows of its OUTPUTS blocks, in order.
+
+        The row's group is the partition's own. For a topic that the application reads back it is that of the
+        topic's partition, so that one task of the sink has what all partitions write to it.
 
         The state is then in ``pages``. Raises RecordFailed, StateDamaged, DamagedBlock, and any exception of
         user code of the process API.
@@ -70,7 +75,17 @@ class TaskRunner:
                 outputs += self._process(task, by_kind[Kind.RECORDS], clock_ms, deltas)
         append(pages, state, deltas, rewrite=restored)
         self._states[partition], self._tasks[partition] = state, tasks
-        return [block.pack() for block in outputs]
+        return list(self._rows(partition, outputs))
+
+    def _rows(self, partition: int, outputs: Iterable[Block]) -> Iterator[PackedRow]:
+        plan, times = self._plan, StreamTimes()
+        for block in outputs:
+            topic = block.targets[0]
+            if block.kind is not Kind.OUTPUTS or topic not in plan.read_back:
+                yield plan.groups[partition], block.pack()
+            elif block.rows:
+                for number, some in split(times.added_to(block), plan.partition_counts[topic]):
+                    yield plan.groups[number], some.pack()
 
     def _process(
         self, task: Task, records: list[Block], clock_ms: int, deltas: dict[str, Changes]
