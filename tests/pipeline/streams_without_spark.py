@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -13,6 +14,7 @@ from penstock.client.connections.metadata import TopicPartition
 from penstock.protocol.murmur2 import partition_for_key
 from penstock.spark.sink.options import parse_sink
 from penstock.spark.source.options import parse_streaming
+from penstock.spark.streams.blocks.dropped import dropped_in
 from penstock.spark.streams.blocks.layout import LAYOUT, block_of
 from penstock.spark.streams.blocks.merging import arrange
 from penstock.spark.streams.blocks.packing import Block, Kind, tick
@@ -81,6 +83,7 @@ class Simulation:
         self._workers = [TaskRunner(self.plan) for _ in range(workers)]
         self._map_sides = [MapSide(self.plan) for _ in range(workers)]
         self.clock_ms = 1_000_000
+        self.dropped: Counter[str] = Counter()
 
     def write(
         self, topic: str, key: bytes | None, value: bytes | None, timestamp_ms: int, headers: Headers = ()
@@ -168,6 +171,8 @@ class Simulation:
         for block in blocks:
             if block.kind is Kind.TIMES:
                 _, place, self.times[place] = note_of_times(block)
+            if block.kind is Kind.DROPPED:
+                self.dropped.update(dropped_in(block))
             if block.kind is not Kind.OUTPUTS:
                 continue
             numbers = np.full(block.rows, -1) if block.partitions is None else block.partitions

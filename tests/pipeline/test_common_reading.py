@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from streams_without_spark import plan_of
 
+from penstock.spark.streams.blocks.dropped import dropped_in
 from penstock.spark.streams.blocks.packing import Binary, Block, Kind, tick
 from penstock.spark.streams.tasks.map_side import MapSide
 from penstock.sql import parse_script
@@ -74,7 +75,8 @@ def sent(rows: Iterator[tuple[int, bytes]]) -> list[Any]:
     found = []
     for group, packed in rows:
         block = Block.unpack(packed)
-        found.append((group, block.kind, block.inputs()))
+        content = dropped_in(block) if block.kind is Kind.DROPPED else block.inputs()
+        found.append((group, block.kind, content))
     return found
 
 

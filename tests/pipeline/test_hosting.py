@@ -32,6 +32,7 @@ from penstock.spark.sink.checkpoint import parse_offset_entry
 from penstock.spark.sink.locations import Location
 from penstock.spark.sink.partitioner import RowRefused
 from penstock.spark.sink.staged import GroupNote, TaskStaged
+from penstock.spark.streams.blocks.dropped import dropped_block
 from penstock.spark.streams.blocks.packing import Position, outputs_by_topic
 from penstock.spark.streams.planning.grouping import spark_hash_of_long
 from penstock.spark.streams.query.source import Work
@@ -309,10 +310,13 @@ def test_no_member_gets_the_blame_for_what_concerns_them_all(code: ErrorCode, ba
         raise refused(DeliveryFailed, code, batch)
 
 
-def test_what_members_write_is_counted_once_and_forgotten_with_them(tmp_path: Path) -> None:
+def test_what_members_write_is_counted_once_and_forgotten_with_them(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     where = location(tmp_path)
     RosterFile(where).write(Roster().with_member(MEMBER))
-    plans, blocks = zip(outputs(3, "a", 2), outputs(3, "log", 1), outputs(4, "b", 5), strict=True)
+    late = "3-abc", dropped_block({"windows": 6}, 0, 0).pack()
+    plans, blocks = zip(late, outputs(3, "a", 2), outputs(3, "log", 1), outputs(4, "b", 5), strict=True)
     seen = OutputsSeen()
     batch = pa.record_batch({"plan": pa.array(plans), "block": pa.array(blocks, pa.binary())})
     assert [block.pack() for block in seen.blocks(iter([batch]))] == list(blocks)
@@ -323,9 +327,10 @@ def test_what_members_write_is_counted_once_and_forgotten_with_them(tmp_path: Pa
     file = WrittenFile(where)
     file.add([report, None], 7)
     file.add([report], 7)  # the same batch again
-    assert file.read() == {3: {"a": 2, "log": 1}, 4: {"b": 5}}
+    assert file.read() == ({3: {"a": 2, "log": 1}, 4: {"b": 5}}, {3: {"windows": 6}})
+    assert f"application={MEMBER.name} batch=7 count=6 nodes=windows: 6" in caplog.text
     file.add([report], 100)
-    assert file.read() == {3: {"a": 4, "log": 2}}, "there is no member 4"
+    assert file.read() == ({3: {"a": 4, "log": 2}}, {3: {"windows": 12}}), "there is no member 4"
     assert OutputsSeen().added_to(report) is report
     (tmp_path / "penstock" / "written.json").write_text("[]")
     with pytest.raises(OSError, match=r"written\.json is damaged"):

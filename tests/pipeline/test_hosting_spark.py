@@ -70,6 +70,17 @@ def closing(source: str, sink: str) -> App:
     return app
 
 
+def windowed(source: str, sink: str) -> App:
+    """An application with state on both sides of a repartition topic."""
+    app = App(f"of-{sink}", key=string, value=string)
+    stream = app.stream(source)
+    stream.group_by_key().count(store="counts")
+    windows = stream.group_by(lambda key, value: value).windowed_by(tumbling("100 ms", grace="20 ms"))
+    by_window = windows.count(store="windows").to_stream(lambda at, count: str(at.window.start_ms))
+    by_window.map_values(str).to(sink)
+    return app
+
+
 def refusing(source: str, sink: str) -> App:
     app = App(f"of-{sink}", key=string, value=string)
     app.stream(source).map_values(checked).to(sink)
@@ -135,6 +146,27 @@ def test_members_come_while_others_run_and_go_on_after_a_restart(
         ("kept", "counts", "late"), Standing.RUNNING
     )
     wait_until(lambda: [node.lag(f"of-{sink}", "a") for sink in ("a-kept", "a-counts", "a-late")] == [0] * 3)
+
+
+def test_a_batch_of_many_windows_makes_no_record_late_behind_a_repartition_topic(
+    node: Node, hosted: Callable[..., Host]
+) -> None:
+    node.create(4, "many")
+    node.create(1, "many-windows")
+    node.write([("many", b"k%d" % (n % 97), b"x", 1000 + n) for n in range(1000)])
+    node.write([("many", b"k0", b"x", 1)])  # is late
+    host = hosted(shuffle_partitions=2)
+    host.add("windows", windowed("many", "many-windows").topology())
+
+    def last() -> dict[bytes | None, bytes | None]:
+        return {key: value for key, value, _ in node.read("many-windows")}
+
+    wait_until(lambda: last() == {b"%d" % ms: b"100" for ms in range(1000, 2000, 100)})
+    wait_until(lambda: [*host.activity()["windows"].dropped.values()] == [1])
+    [node_name] = host.activity()["windows"].dropped
+    families = {family.name: family for family in host.metrics.collect()}
+    [sample] = families["penstock_query_dropped_records"].samples
+    assert (sample.labels, sample.value) == ({"query": "windows", "node": node_name}, 1)
 
 
 def let_old_records_go(node: Node) -> None:

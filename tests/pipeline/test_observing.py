@@ -19,10 +19,11 @@ from penstock.spark.observing.console import batch_line, size
 from penstock.spark.observing.query_metrics import BUCKETS_S
 from penstock.spark.sink.staged import TaskStaged
 from penstock.spark.sink.writer import TaskWritten
-from penstock.spark.streams.query.dead_letters import (
+from penstock.spark.streams.query.counting import (
     DeadLetterCount,
-    StagedWithDeadLetters,
-    WrittenWithDeadLetters,
+    DroppedCount,
+    StagedWithCounts,
+    WrittenWithCounts,
 )
 
 
@@ -340,26 +341,51 @@ def test_dead_letters_of_a_batch_count_once_and_stay_when_it_is_run_again(tmp_pa
     assert count.total() == 0
     count.add([TaskStaged(*STAGED), TaskWritten(3), None], 0)
     assert not list(tmp_path.iterdir()), "without dead letters nothing is written"
-    count.add([StagedWithDeadLetters(*STAGED, 2), StagedWithDeadLetters(*STAGED, 1)], 1)
-    count.add([StagedWithDeadLetters(*STAGED, 2), StagedWithDeadLetters(*STAGED, 1)], 1)
+    count.add([StagedWithCounts(*STAGED, 2), StagedWithCounts(*STAGED, 1)], 1)
+    count.add([StagedWithCounts(*STAGED, 2), StagedWithCounts(*STAGED, 1)], 1)
     assert count.total() == DeadLetterCount(str(tmp_path)).total() == 3
-    count.add([WrittenWithDeadLetters(5, 4)], 4)
+    count.add([WrittenWithCounts(5, 4)], 4)
     assert count.total() == 7
 
 
 def test_a_damaged_count_harms_nobody(tmp_path: Path, caplog):
     count = DeadLetterCount(str(tmp_path))
-    count.add([WrittenWithDeadLetters(5, 4)], 4)
+    count.add([WrittenWithCounts(5, 4)], 4)
     assert count.total() == 4
     (tmp_path / "penstock" / "dead-letters.json").write_text("{")
     assert count.total() == 4, "what was known last"
-    count.add([WrittenWithDeadLetters(5, 1)], 5)
+    count.add([WrittenWithCounts(5, 1)], 5)
     assert "dead letters not counted count=1 batch=5" in caplog.text
     assert "dead-letters.json is damaged" in caplog.text
 
 
 def test_dead_letters_are_served_beside_the_query(metrics, tmp_path: Path):
     count = DeadLetterCount(str(tmp_path))
-    count.add([WrittenWithDeadLetters(5, 4)], 4)
+    count.add([WrittenWithCounts(5, 4)], 4)
     metrics.count_dead_letters("orders", count.total)
     assert samples(metrics)["penstock_query_dead_letters_total", "orders"] == 4
+
+
+# Dropped records
+
+
+def test_dropped_records_are_logged_once_a_batch_and_counted_by_node(metrics, tmp_path: Path, caplog):
+    count = DroppedCount(str(tmp_path), "orders")
+    assert count.totals() == {}
+    count.add([TaskStaged(*STAGED), WrittenWithCounts(5, 2), None], 0)
+    assert not list(tmp_path.iterdir()), "without dropped records nothing is written"
+    of_two_tasks = [
+        StagedWithCounts(*STAGED, 0, dropped={"windows": 3, "table": 1}),
+        StagedWithCounts(*STAGED, 0, dropped={"windows": 2}),
+    ]
+    count.add(of_two_tasks, 1)
+    [record] = caplog.records
+    assert record.levelname == "WARNING"
+    assert "application=orders batch=1 count=6 nodes=table: 1, windows: 5" in record.getMessage()
+    count.add(of_two_tasks, 1)  # the same batch again
+    count.add([WrittenWithCounts(5, 0, dropped={"windows": 4})], 2)
+    assert count.totals() == DroppedCount(str(tmp_path), "orders").totals() == {"windows": 9, "table": 1}
+    metrics.count_dropped(lambda: {"orders": count.totals()})
+    found = samples(metrics)
+    assert found["penstock_query_dropped_records_total", "orders", "windows"] == 9
+    assert found["penstock_query_dropped_records_total", "orders", "table"] == 1

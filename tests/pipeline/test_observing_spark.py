@@ -169,10 +169,14 @@ def test_an_application_serves_its_metrics_and_counts_dead_letters(
         )
 
     produce(words, [b"1", b"2", b"none", b"3"], partition=0, key=b"k")
+    produce(words, [b"1", b"2"], partition=0)  # dropped: grouping needs a key
     with start() as running:
         produce(words, [b"4", b"none either", b"\xff"], partition=1, key=b"j")
         running.wait_until_read()
-        found = scraped_when(running.metrics_port, name, ("penstock_query_records_total",), 7)
+        found = scraped_when(running.metrics_port, name, ("penstock_query_records_total",), 9)
+        [(grouping, dropped)] = running.dropped_records().items()
+        assert dropped == found["penstock_query_dropped_records_total", grouping] == 2
+        assert grouping in running.describe()
         assert found["penstock_query_dead_letters_total",] == 3
         assert found["penstock_query_active",] == 1
         assert found["penstock_query_state_bytes",] > 0

@@ -164,6 +164,23 @@ def test_a_batch_of_many_windows_makes_no_record_late(topic: str | None) -> None
     assert last == {b"x@%d" % start_ms: b"100" for start_ms in range(0, 1000, 100)}
 
 
+def test_records_that_a_node_drops_are_counted_on_both_sides_of_the_shuffle() -> None:
+    app = windowed_app()
+    untimed = app.stream("untimed", timestamp=lambda record, at: -1 if record.value == "none" else 5)
+    untimed.filter(lambda key, value: True).to("untimed-out")
+    simulation = Simulation(app, {"words": 1, "untimed": 1, "untimed-out": 1})
+    for ms in (1000, 2000, 0, 1001, 2001):  # two are late
+        simulation.write("words", b"a", b"x", ms)
+    simulation.run()
+    windows = [name for name in simulation.dropped if "AGGREGATE" in name]
+    assert dict(simulation.dropped) == dict.fromkeys(windows, 2)
+    for value in (b"none", b"some", b"none"):
+        simulation.write("untimed", b"a", value, 5)
+    simulation.run()
+    assert sorted(simulation.dropped.values()) == [2, 2]
+    assert [value for _, value, _ in simulation.written("untimed-out")] == [b"some"]
+
+
 def test_records_of_several_tasks_are_merged_by_the_time_of_each() -> None:
     """A task's own order stays, also of late records; equal times are in the order of the tasks."""
     simulation = Simulation(windowed_app("by-value"), {"words": 3, "by-value": 1})

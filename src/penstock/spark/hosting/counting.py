@@ -1,4 +1,4 @@
-"""The records that members have written: who gets the blame for a batch, and how many there are by topic.
+"""The records that members have written or dropped: who gets the blame for a batch, and the numbers.
 
 The tasks note the member of each record batch and count records. Spark passes their reports to the sink's
 commit, in a separate process on the driver. It adds the counts to a file in the checkpoint, which the host
@@ -27,8 +27,10 @@ from penstock.spark.hosting.roster import RosterFile
 from penstock.spark.sink.locations import Location
 from penstock.spark.sink.partitioner import RowRefused
 from penstock.spark.sink.staged import TaskStaged
+from penstock.spark.streams.blocks.dropped import dropped_in
 from penstock.spark.streams.blocks.merging import arrange
 from penstock.spark.streams.blocks.packing import Block, Kind
+from penstock.spark.streams.query.counting import log_dropped
 
 log = logging.getLogger(__name__)
 
@@ -45,24 +47,30 @@ _OF_RECORDS: Final = (
 
 Written = Mapping[int, Mapping[str, int]]
 """Records by the member's number and the topic."""
+Dropped = Mapping[int, Mapping[str, int]]
+"""Records that nodes dropped by rule, by the member's number and the node."""
+_Counts = dict[int, Counter[str]]
 
 
 @dataclass(frozen=True, slots=True)
 class StagedByMembers(TaskStaged):
-    """A task's report together with the records that its members have written.
+    """A task's report together with the records that its members have written and dropped.
 
-    ``owners`` has the member that has written each batch of the index, by number.
+    ``dropped`` is by the member's number and the node. ``owners`` has the member that has written each batch
+    of the index, by number.
     """
 
     written: Written
+    dropped: Dropped
     owners: tuple[int, ...]
 
 
 class OutputsSeen:
-    """The outputs that one task has passed on, counted in ``written``."""
+    """The outputs that one task has passed on, and the records that its members have dropped."""
 
     def __init__(self) -> None:
         self.written: dict[int, Counter[str]] = {}
+        self.dropped: dict[int, Counter[str]] = {}
         self._owners: list[int] = []
         self._writing: int | None = None
         """The member whose block was passed on last."""
@@ -82,6 +90,8 @@ class OutputsSeen:
                     self._writing = number_in(name)
                     counts = self.written.setdefault(self._writing, Counter())
                     counts[block.targets[0]] += block.rows
+                elif block.kind is Kind.DROPPED:
+                    self.dropped.setdefault(number_in(name), Counter()).update(dropped_in(block))
                 yield block
 
     def note_batch(self) -> None:
@@ -103,11 +113,14 @@ class OutputsSeen:
             raise MemberFailed(self._writing, error) from error
 
     def added_to(self, report: WriterCommitMessage) -> WriterCommitMessage:
-        if not self.written:
+        if not self.written and not self.dropped:
             return report
         assert isinstance(report, TaskStaged)
-        written = {number: dict(counts) for number, counts in self.written.items()}
-        return report.as_a(StagedByMembers, written=written, owners=tuple(self._owners))
+        written, dropped = (
+            {number: dict(counts) for number, counts in found.items()}
+            for found in (self.written, self.dropped)
+        )
+        return report.as_a(StagedByMembers, written=written, dropped=dropped, owners=tuple(self._owners))
 
 
 @contextmanager
@@ -136,38 +149,55 @@ class WrittenFile:
         self._file = where.child(*_FILE)
         self._roster = RosterFile(where)
 
-    def read(self) -> Written:
-        """Return the records written since each member was added. Raises OSError."""
-        return self._kept()[1]
+    def read(self) -> tuple[Written, Dropped]:
+        """Return the records written and dropped since each member was added. Raises OSError."""
+        _, written, dropped = self._kept()
+        return written, dropped
 
     def add(self, messages: Iterable[WriterCommitMessage | None], batch_id: int) -> None:
         """Add the counts of a published batch, only once even if the batch is run again.
 
-        An error is only logged: the batch is already published.
+        Records that the batch has dropped are logged. An error is only logged: the batch is already
+        published.
         """
         try:
-            last, kept = self._kept()
+            last, written, dropped = self._kept()
             if batch_id <= last:
                 return
+            now: _Counts = {}
             for message in messages:
                 if isinstance(message, StagedByMembers):
-                    for number, counts in message.written.items():
-                        kept.setdefault(number, Counter()).update(counts)
-            if batch_id % _FORGOTTEN_EVERY == 0:
-                known = self._roster.read().by_number
-                kept = {number: counts for number, counts in kept.items() if number in known}
-            self._file.write(json.dumps({"batch": batch_id, "written": kept}).encode())
+                    _add(written, message.written)
+                    _add(now, message.dropped)
+            _add(dropped, now)
+            is_forgetting = batch_id % _FORGOTTEN_EVERY == 0
+            known = self._roster.read().by_number if now or is_forgetting else {}
+            for number, dropped_now in now.items():
+                log_dropped(known[number].name if number in known else f"{number}", batch_id, dropped_now)
+            if is_forgetting:
+                written = {number: counts for number, counts in written.items() if number in known}
+                dropped = {number: counts for number, counts in dropped.items() if number in known}
+            fields = {"batch": batch_id, "written": written, "dropped": dropped}
+            self._file.write(json.dumps(fields).encode())
         except (OSError, RuntimeError) as error:
             log.warning("outputs not counted batch=%d error=%s", batch_id, error)
 
-    def _kept(self) -> tuple[int, dict[int, Counter[str]]]:
+    def _kept(self) -> tuple[int, _Counts, _Counts]:
         """Return the last batch that was counted, and the counts."""
         data = self._file.read()
         if data is None:
-            return -1, {}
+            return -1, {}, {}
         try:
             fields = json.loads(data)
-            counts = {int(number): Counter(each) for number, each in fields["written"].items()}
-            return int(fields["batch"]), counts
+            written, dropped = (
+                {int(number): Counter(each) for number, each in fields.get(name, {}).items()}
+                for name in ("written", "dropped")  # files of earlier versions have no "dropped"
+            )
+            return int(fields["batch"]), written, dropped
         except (ValueError, KeyError, TypeError, AttributeError):
             raise OSError(f"{self._file.uri} is damaged: {data[:80]!r}") from None
+
+
+def _add(kept: _Counts, counts: Mapping[int, Mapping[str, int]]) -> None:
+    for number, each in counts.items():
+        kept.setdefault(number, Counter()).update(each)

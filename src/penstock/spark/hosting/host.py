@@ -102,6 +102,7 @@ class Host:
         from penstock.spark.observing.observation import observe
 
         self._observation = observe(session)
+        self._observation.metrics.count_dropped(self._dropped)
         self.trouble: Trouble | None = None
         """The reason why the query is not running, if it is not and no member caused it."""
         self._is_fenced = False
@@ -294,6 +295,14 @@ class Host:
     def activity(self) -> Mapping[str, Activity]:
         """Return the activity of each member. Raises OSError."""
         return self._members.activity()
+
+    def _dropped(self) -> Mapping[str, Mapping[str, int]]:
+        """Return the dropped records by member and node, for metrics; none while they can't be read."""
+        try:
+            return {name: activity.dropped for name, activity in self.activity().items()}
+        except OSError as error:
+            log.warning("number of dropped records not readable error=%s", error)
+            return {}
 
     def wait_until_read(self) -> None:
         """Wait until the query has processed everything that the members' topics hold now."""

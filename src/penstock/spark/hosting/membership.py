@@ -39,11 +39,13 @@ class Activity(NamedTuple):
     """The work of one member.
 
     ``read``: its position in each topic, as the sum of its offsets. ``written``: how many records it has
-    written to each topic since it was added, including dead letters.
+    written to each topic since it was added, including dead letters. ``dropped``: how many records each node
+    has dropped by rule since then, such as late ones.
     """
 
     read: Mapping[str, int]
     written: Mapping[str, int]
+    dropped: Mapping[str, int]
 
 
 class UnknownMember(KeyError):
@@ -170,7 +172,7 @@ class Membership:
 
     def activity(self) -> Mapping[str, Activity]:
         """Return the activity of each member. Raises OSError."""
-        completed, written = last_completed(self._where), self._written.read()
+        completed, (written, dropped) = last_completed(self._where), self._written.read()
         with self.changing:
             members = self._roster.members
         found: dict[str, Activity] = {}
@@ -178,5 +180,6 @@ class Membership:
             read: Counter[str] = Counter()
             for tp, offset in from_json(position_in(completed, member)).items():
                 read[tp.topic] += offset
-            found[member.name] = Activity(read, written.get(member.number, {}))
+            number = member.number
+            found[member.name] = Activity(read, written.get(number, {}), dropped.get(number, {}))
         return found

@@ -57,11 +57,17 @@ class QueryMetrics(Collector):
         self._lock = threading.Condition()
         self._queries: dict[str, _Query] = {}
         self._dead_letters: dict[str, Callable[[], int]] = {}
+        self._dropped: list[Callable[[], Mapping[str, Mapping[str, int]]]] = []
 
     def count_dead_letters(self, query: str, total: Callable[[], int]) -> None:
         """Call ``total``, which must not raise, at each scrape for the dead letters of the named query."""
         with self._lock:
             self._dead_letters[query] = total
+
+    def count_dropped(self, totals: Callable[[], Mapping[str, Mapping[str, int]]]) -> None:
+        """Call ``totals``, which must not raise, at each scrape for the dropped records by query and node."""
+        with self._lock:
+            self._dropped.append(totals)
 
     def started(self, query_id: str, run_id: str, name: str | None) -> None:
         with self._lock:
@@ -115,13 +121,13 @@ class QueryMetrics(Collector):
 
     def collect(self) -> Iterable[Metric]:
         with self._lock:
-            dead_letters = dict(self._dead_letters)
+            dead_letters, dropped = dict(self._dead_letters), list(self._dropped)
             families = [
                 *_states(self._queries),
                 *_batches(self._queries),
                 *_last_batch(self._queries),
             ]
-        # `total` may access the checkpoint's file system, so call it outside the lock.
+        # These functions may access the checkpoint's file system, so call them outside the lock.
         letters = CounterMetricFamily(
             "penstock_query_dead_letters",
             "Records sent to the dead-letter topic, since the checkpoint was made.",
@@ -129,7 +135,16 @@ class QueryMetrics(Collector):
         )
         for name, total in dead_letters.items():
             letters.add_metric([name], total())
-        return [*families, letters]
+        drops = CounterMetricFamily(
+            "penstock_query_dropped_records",
+            "Records that a node dropped, too late or without a key or value, since the checkpoint was made.",
+            labels=["query", "node"],
+        )
+        for totals in dropped:
+            for name, by_node in totals().items():
+                for node, count in by_node.items():
+                    drops.add_metric([name, node], count)
+        return [*families, letters, drops]
 
 
 def _states(queries: Mapping[str, _Query]) -> Iterator[Metric]:

@@ -178,6 +178,12 @@ class Task:
                 saved.put(name.encode(), ms)
         return {name: delta for name, data in self.maps.items() if (delta := data.take_delta())}
 
+    def take_dropped(self) -> dict[str, int]:
+        """Return how many records each node has dropped by rule since the last call."""
+        dropped = self.context.dropped.copy()
+        self.context.dropped.clear()
+        return dropped
+
     @property
     def stream_time_ms(self) -> int:
         return self.context.stream_time_ms

@@ -51,6 +51,7 @@ class Kind(IntEnum):
     TICK     no records: wall-clock time has passed
     CLEAR    no records: the tasks were removed, and their state is to be cleared
     TIMES    one record: the times of a task (`penstock.spark.streams.state.times`)
+    DROPPED  counts of dropped records by node (`penstock.spark.streams.blocks.dropped`)
     """
 
     RECORDS = 0
@@ -59,6 +60,7 @@ class Kind(IntEnum):
     TICK = 3
     CLEAR = 4
     TIMES = 5
+    DROPPED = 6
 
 
 class DamagedBlock(ValueError):

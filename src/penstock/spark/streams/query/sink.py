@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
@@ -22,10 +23,16 @@ from penstock.arrow.layout import HEADERS
 from penstock.spark.sink.exactly_once import ExactlyOnceStreamWriter
 from penstock.spark.sink.staged import GroupNote, TaskStaged
 from penstock.spark.sink.writer import StreamWriter
+from penstock.spark.streams.blocks.dropped import dropped_in
 from penstock.spark.streams.blocks.merging import arrange
 from penstock.spark.streams.blocks.packing import Block, Kind
 from penstock.spark.streams.planning.plan import StreamsPlan
-from penstock.spark.streams.query.dead_letters import DeadLetterCount, DeadLettersSeen, with_dead_letters
+from penstock.spark.streams.query.counting import (
+    DeadLetterCount,
+    DeadLettersSeen,
+    DroppedCount,
+    with_counts,
+)
 from penstock.spark.streams.state.times import note_of_times
 
 _HEADER: Final = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
@@ -54,12 +61,13 @@ _SCHEMA: Final = pa.schema(
 class _StreamsWriter(DataSourceStreamArrowWriter):
     """A mixin that unpacks blocks into rows for another writer, and merges those that several tasks wrote.
 
-    It counts in the checkpoint the rows that go to ``dead_letter_topic``.
+    It counts in the checkpoint the rows that go to the dead-letter topic, and the records that nodes dropped.
     """
 
     def of_plan(self, plan: StreamsPlan) -> None:
         assert plan.sink.checkpoint is not None
         self._letters = DeadLetterCount(plan.sink.checkpoint)
+        self._dropped = DroppedCount(plan.sink.checkpoint, plan.topology.application)
         self._letter_topic = plan.topology.errors.dead_letter_topic
         self._is_merging = plan.has_shuffle and bool(plan.read_back)
 
@@ -68,11 +76,12 @@ class _StreamsWriter(DataSourceStreamArrowWriter):
         found = _blocks(iterator)
         blocks = Unpacking(arrange(found) if self._is_merging else found)
         report = super().write(seen.passing(blocks.rows()))  # type: ignore[safe-super]  # of the other base
-        return blocks.with_times(with_dead_letters(report, seen.count))
+        return blocks.with_times(with_counts(report, seen.count, blocks.dropped))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         super().commit(messages, batchId)
         self._letters.add(messages, batchId)
+        self._dropped.add(messages, batchId)
 
 
 class ExactlyOnceStreamsWriter(_StreamsWriter, ExactlyOnceStreamWriter):
@@ -99,6 +108,8 @@ class Unpacking:
     def __init__(self, blocks: Iterator[Block]) -> None:
         self._blocks = blocks
         self._times: list[GroupNote] = []
+        self.dropped: Counter[str] = Counter()
+        """Dropped records by node, complete once all rows were taken."""
 
     def rows(self) -> Iterator[pa.RecordBatch]:
         """Yield each block of outputs as one batch of rows for one topic.
@@ -111,6 +122,8 @@ class Unpacking:
                 yield block.to_arrow(_SCHEMA)
             elif block.kind is Kind.TIMES:
                 self._times.append(note_of_times(block))
+            elif block.kind is Kind.DROPPED:
+                self.dropped.update(dropped_in(block))
 
     def with_times(self, report: WriterCommitMessage) -> WriterCommitMessage:
         """Add the times to the task's report, once all rows were taken; only a transaction keeps times."""

@@ -30,8 +30,8 @@ from penstock.spark.streams.planning.options import (
     with_defaults,
 )
 from penstock.spark.streams.planning.plan import StreamsPlan, shuffled_topics
+from penstock.spark.streams.query.counting import DeadLetterCount, DroppedCount
 from penstock.spark.streams.query.datasource import NAME, PLAN
-from penstock.spark.streams.query.dead_letters import DeadLetterCount
 from penstock.spark.streams.query.packed_rows import packed_rows
 from penstock.spark.streams.query.session import (
     active,
@@ -69,6 +69,7 @@ class RunningApp:
         topology: Topology,
         query: StreamingQuery,
         session: SparkSession,
+        dropped: DroppedCount,
         observation: Observation | None = None,
         client: Mapping[str, str] | None = None,
     ) -> None:
@@ -76,6 +77,7 @@ class RunningApp:
         self.query = query
         """The Spark query, for everything that this class does not offer."""
         self._session = session
+        self._dropped = dropped
         self._observation = observation
         self._client = dict(client or {})
         self._views: Views | None = None
@@ -148,6 +150,14 @@ class RunningApp:
     def recent_progress(self) -> list[Progress]:
         """The progress of all batches that Spark keeps (``spark.sql.streaming.numRecentProgressUpdates``)."""
         return [read_progress(found) for found in self.query.recentProgress]
+
+    def dropped_records(self) -> Mapping[str, int]:
+        """How many records each node has dropped since the checkpoint was made.
+
+        These are late records, and records without a key or value where one is needed. Nodes have the names
+        that `describe` shows.
+        """
+        return self._dropped.totals()
 
     @overload
     def store(self, name: str) -> View[Any, Any]: ...
@@ -252,16 +262,18 @@ def start(
         if topology.frames:
             plan = planned(_pinned_start(where, cluster, topology, topics))
     plan = replace(plan, driver=driver)
+    dropped = DroppedCount(str(checkpoint), topology.application)
     interval_ms = chosen.commit_interval_ms if commit_interval_ms is None else commit_interval_ms
     if metrics_port is None and not watchers:
         query = _query(plan, session, where, until, interval_ms)
-        return RunningApp(topology, query, session, client=properties)
+        return RunningApp(topology, query, session, dropped, client=properties)
     watch = observe(session, *watchers, metrics_port=metrics_port, metrics_host=metrics_host)
     try:
         if topology.errors.dead_letter_topic is not None:
             watch.metrics.count_dead_letters(topology.application, DeadLetterCount(str(checkpoint)).total)
+        watch.metrics.count_dropped(lambda: {topology.application: dropped.totals()})
         query = _query(plan, session, where, until, interval_ms)
-        return RunningApp(topology, query, session, watch, client=properties)
+        return RunningApp(topology, query, session, dropped, watch, client=properties)
     except BaseException:
         watch.close()
         raise

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.protocol.columns import group_by_partition
+from penstock.spark.streams.blocks.dropped import dropped_block
 from penstock.spark.streams.blocks.layout import block_of
 from penstock.spark.streams.blocks.packing import (
     NO_PARTITION,
@@ -122,6 +123,10 @@ class MapSide:
                 counts = task.process_read(block.topic, *common)
             outputs = task.take_outputs()
         task.take_deltas()  # drops its times: nothing needs them without state
+        dropped = task.take_dropped()
+        if dropped:
+            passing = self._plan.groups[partition % len(self._plan.groups)]
+            yield passing, dropped_block(dropped, partition, block.clock_ms)
         self._tasks[at] = task
         if outputs:
             offsets = np.repeat(block.offsets, np.diff(np.array(counts), prepend=0))

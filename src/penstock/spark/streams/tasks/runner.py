@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from penstock.client.connections.metadata import TopicPartition
+from penstock.spark.streams.blocks.dropped import dropped_block
 from penstock.spark.streams.blocks.merging import StreamTimes, split
 from penstock.spark.streams.blocks.packing import Binary, Block, Kind, Position, in_order, outputs_by_topic
 from penstock.spark.streams.blocks.rows import PackedRow
@@ -43,7 +44,7 @@ class TaskRunner:
         pages: Pages,
         global_stores: Mapping[str, Any] | None = None,
     ) -> list[PackedRow]:
-        """Process one batch of one partition and return rows of its OUTPUTS blocks, in order.
+        """Process one batch of one partition and return rows of blocks for the sink, in order.
 
         The row's group is the partition's own. For a topic that the application reads back it is that of the
         topic's partition, so that one task of the sink has what all partitions write to it.
@@ -62,7 +63,7 @@ class TaskRunner:
         state, is_same = load(pages, known, self._new_map)
         if not is_same:
             tasks = {}
-        outputs = sorted(by_kind[Kind.OUTPUTS], key=lambda block: block.position)
+        outputs = sorted(by_kind[Kind.OUTPUTS], key=lambda block: block.position) + by_kind[Kind.DROPPED]
         restored = self._restore(by_kind[Kind.RESTORE], state)
         restored |= self._restore_times(by_kind[Kind.TIMES], state)
         if restored:
@@ -80,11 +81,10 @@ class TaskRunner:
     def _rows(self, partition: int, outputs: Iterable[Block]) -> Iterator[PackedRow]:
         plan, times = self._plan, StreamTimes()
         for block in outputs:
-            topic = block.targets[0]
-            if block.kind is not Kind.OUTPUTS or topic not in plan.read_back:
+            if block.kind is not Kind.OUTPUTS or block.targets[0] not in plan.read_back:
                 yield plan.groups[partition], block.pack()
             elif block.rows:
-                for number, some in split(times.added_to(block), plan.partition_counts[topic]):
+                for number, some in split(times.added_to(block), plan.partition_counts[block.targets[0]]):
                     yield plan.groups[number], some.pack()
 
     def _process(
@@ -108,6 +108,9 @@ class TaskRunner:
                 block = changelog_block(spec, topic, partition, delta, changes, clock_ms)
                 if block is not None:
                     yield block
+        dropped = task.take_dropped()
+        if dropped:
+            yield dropped_block(dropped, partition, clock_ms)
 
     def _times(self, task: Task, clock_ms: int) -> Iterator[Block]:
         for topic, part in self._plan.timed.items():
