@@ -245,7 +245,7 @@ def test_ctrl_c_ends_reading_and_writing_without_a_word(penstock: Penstock, topi
         (["config", "describe", "broker", "9"], 1, "there is no broker '9': expected one of 1"),
         (["produce", "t", "--acks", "5"], 2, "'0', '1', 'all'"),
         (["produce", "no/such", "--json"], 1, "topic 'no/such': Invalid topic (INVALID_TOPIC_EXCEPTION)"),
-        (["produce", "t", "--partition", "999"], 1, "(UNKNOWN_PARTITION)"),
+        (["produce", "of-one-partition", "--partition", "999"], 1, "(UNKNOWN_PARTITION)"),
         (["group", "describe", "no-such-group"], 1, "there is no group 'no-such-group'"),
         (["consume", "no-such-topic", "--exit-at-end"], 1, "no-such-topic"),
         (["consume", "t", "--offset", "1", "--from-beginning"], 2, "at most one of"),

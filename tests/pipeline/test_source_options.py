@@ -167,7 +167,7 @@ def test_durations(text, milliseconds):
         ({"subscribe": "a", "kafka.security.protocol": "TLS"}, r"expected one of PLAINTEXT, SSL"),
         (
             {"subscribe": "a", "kafka.ssl.truststore.password": "x"},
-            r"truststores are PEM files, which have no password",
+            r"'ssl\.truststore\.password' is set: expected 'ssl\.truststore\.location' as well",
         ),
         ({"subscribe": "a", "kafka.auto.offset.reset": "latest"}, r"use the option startingOffsets"),
         ({"subscribe": "a", "failOnDataLoss": "perhaps"}, r"'failOnDataLoss': expected true or false"),

@@ -93,7 +93,7 @@ def test_a_table_of_sql_says_that_spark_lost_its_options(spark, servers, make_to
     given = f"'kafka.bootstrap.servers' '{servers}', subscribe '{make_topic(1)}'"
     spark.sql(f"CREATE TABLE lost USING penstock OPTIONS ({given})")
     try:
-        with pytest.raises(AnalysisException, match="Use CREATE TEMPORARY VIEW"):
+        with pytest.raises(AnalysisException, match="use CREATE TEMPORARY VIEW"):
             spark.sql("SELECT * FROM lost").collect()
     finally:
         spark.sql("DROP TABLE lost")

@@ -38,6 +38,7 @@ EXECUTOR_NEEDS: Final = ("cramjam", "crc32c", "lz4", "msgspec", "zstandard")
 DRIVER_NEEDS: Final = (
     *EXECUTOR_NEEDS,
     "confluent-kafka",
+    "cryptography",
     "google-re2",
     "javaproperties",
     "prometheus-client",
