@@ -14,13 +14,13 @@ class Later(NamedTuple):
     subtests: tuple[str, ...] = ()
 
 
-ACLS = "ACLs: CreateAcls, DescribeAcls, DeleteAcls"
+ACLS = "needs a node with an authorizer"
 SHARE_GROUPS = "share groups (KIP-932)"
 
 LATER: dict[str, Later] = {
     "0081": Later(
         # do_test_DescribeConsumerGroups is not listed: it fails on Apache Kafka 4.3.1 too.
-        f"{ACLS}; SCRAM credentials",
+        f"{ACLS}, and users of SCRAM",
         (
             "do_test_unclean_destroy",
             "do_test_CreateTopics",

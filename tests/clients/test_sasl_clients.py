@@ -1,30 +1,22 @@
 """Clients of all kinds that log in by SASL, over TLS, with every mechanism."""
 
-import asyncio
-import json
 import ssl
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
-from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import (
     AdminClient,
     ScramCredentialInfo,
     ScramMechanism,
     UserScramCredentialUpsertion,
 )
-from kafka import KafkaConsumer, KafkaProducer
+from round_trips import TIMEOUT_S, by_aiokafka, by_confluent_kafka, by_java, by_kafka_python
 
 from certificates import Authority
-from kafka_node import run_java
 from penstock.testing import Cluster
 
-COUNT = 300
-TIMEOUT_S = 30
-RECORDS = [(b"key %d" % number, b"value %d " % number * 10) for number in range(COUNT)]
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 MODULES = {"PLAIN": "plain.PlainLoginModule"} | dict.fromkeys(MECHANISMS[1:], "scram.ScramLoginModule")
 PASSWORD = 'of "ann", 100% =secret='
@@ -87,21 +79,7 @@ def topic() -> str:
 
 @every_mechanism
 def test_confluent_kafka(cluster: Cluster, authority: Authority, topic: str, mechanism: str) -> None:
-    settings = settings_of(cluster, authority, mechanism)
-    producer = Producer(settings)
-    for key, value in RECORDS:
-        producer.produce(topic, value, key)
-    assert producer.flush(TIMEOUT_S) == 0
-    consumer = Consumer({**settings, "group.id": topic, "auto.offset.reset": "earliest"})
-    consumer.subscribe([topic])
-    found = []
-    while len(found) < COUNT:
-        message = consumer.poll(TIMEOUT_S)
-        assert message is not None
-        assert message.error() is None
-        found.append((message.key(), message.value()))
-    consumer.close()
-    assert sorted(found) == sorted(RECORDS)
+    by_confluent_kafka(settings_of(cluster, authority, mechanism), topic)
 
 
 @every_mechanism
@@ -114,21 +92,7 @@ def test_aiokafka(cluster: Cluster, authority: Authority, topic: str, mechanism:
         "sasl_plain_username": "ann",
         "sasl_plain_password": PASSWORD,
     }
-
-    async def story() -> None:
-        async with AIOKafkaProducer(**settings) as producer:
-            for ack in [await producer.send(topic, key=key, value=value) for key, value in RECORDS]:
-                await ack
-        found = []
-        async with AIOKafkaConsumer(
-            topic, **settings, group_id=topic, auto_offset_reset="earliest"
-        ) as consumer:
-            while len(found) < COUNT:
-                record = await asyncio.wait_for(consumer.getone(), TIMEOUT_S)
-                found.append((record.key, record.value))
-        assert sorted(found) == sorted(RECORDS)
-
-    asyncio.run(story())
+    by_aiokafka(settings, topic)
 
 
 @every_mechanism
@@ -141,19 +105,7 @@ def test_kafka_python(cluster: Cluster, authority: Authority, topic: str, mechan
         "sasl_plain_username": "ann",
         "sasl_plain_password": PASSWORD,
     }
-    producer = KafkaProducer(**settings)
-    sent = [producer.send(topic, key=key, value=value) for key, value in RECORDS]
-    for future in sent:
-        future.get(TIMEOUT_S)
-    producer.close()
-    consumer = KafkaConsumer(topic, **settings, group_id=topic, auto_offset_reset="earliest")
-    found = []
-    for record in consumer:
-        found.append((record.key, record.value))
-        if len(found) == COUNT:
-            break
-    consumer.close()
-    assert sorted(found) == sorted(RECORDS)
+    by_kafka_python(settings, topic)
 
 
 @pytest.mark.kafka
@@ -171,12 +123,4 @@ def test_the_java_client(
         f"sasl.mechanism={mechanism}\n"
         f"sasl.jaas.config={login(mechanism, options)}\n"
     )
-    tools = "org.apache.kafka.tools"
-    common = ["--bootstrap-server", cluster.bootstrap_servers, "--topic", topic, "--max-messages", "2000"]
-    common += ["--command-config", str(settings)]
-    produced = run_java(kafka_libs, f"{tools}.VerifiableProducer", *common)
-    events = [json.loads(line) for line in produced.splitlines()]
-    assert sum(event["name"] == "producer_send_success" for event in events) == 2000
-    consumed = run_java(kafka_libs, f"{tools}.VerifiableConsumer", *common, "--group-id", topic)
-    counts = [e["count"] for e in map(json.loads, consumed.splitlines()) if e["name"] == "records_consumed"]
-    assert sum(counts) == 2000
+    by_java(kafka_libs, cluster.bootstrap_servers, settings, topic)

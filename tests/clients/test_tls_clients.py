@@ -1,24 +1,24 @@
 """Clients of all kinds over TLS, against three nodes that speak only TLS, also with each other."""
 
-import asyncio
-import json
 import ssl
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
-from confluent_kafka import Consumer, Producer
-from kafka import KafkaConsumer, KafkaProducer
+from confluent_kafka import Producer
+from round_trips import (
+    COUNT,
+    RECORDS,
+    TIMEOUT_S,
+    by_aiokafka,
+    by_java,
+    by_kafka_python,
+    consumed_by_confluent_kafka,
+)
 
 from certificates import Authority
-from kafka_node import run_java
 from penstock.testing import Cluster
-
-COUNT = 500
-TIMEOUT_S = 30
-RECORDS = [(b"key %d" % number, b"value %d " % number * 10) for number in range(COUNT)]
 
 
 @pytest.fixture(scope="module")
@@ -63,16 +63,7 @@ def test_confluent_kafka_over_the_loss_of_a_node(cluster: Cluster, authority: Au
             cluster.node(2).kill()
     assert producer.flush(TIMEOUT_S) == 0
     cluster.node(2).restart()
-    consumer = Consumer({**settings, "group.id": topic, "auto.offset.reset": "earliest"})
-    consumer.subscribe([topic])
-    found = set()
-    while len(found) < COUNT:
-        message = consumer.poll(TIMEOUT_S)
-        assert message is not None
-        assert message.error() is None
-        found.add((message.key(), message.value()))
-    consumer.close()
-    assert found == set(RECORDS)
+    assert consumed_by_confluent_kafka(settings, topic) == set(RECORDS)
 
 
 def test_aiokafka(cluster: Cluster, authority: Authority, topic: str) -> None:
@@ -84,20 +75,7 @@ def test_aiokafka(cluster: Cluster, authority: Authority, topic: str) -> None:
         "ssl_context": context,
     }
 
-    async def story() -> None:
-        async with AIOKafkaProducer(**settings) as producer:
-            for ack in [await producer.send(topic, key=key, value=value) for key, value in RECORDS]:
-                await ack
-        found = []
-        async with AIOKafkaConsumer(
-            topic, **settings, group_id=topic, auto_offset_reset="earliest"
-        ) as consumer:
-            while len(found) < COUNT:
-                record = await asyncio.wait_for(consumer.getone(), TIMEOUT_S)
-                found.append((record.key, record.value))
-        assert sorted(found) == sorted(RECORDS)
-
-    asyncio.run(story())
+    by_aiokafka(settings, topic)
 
 
 def test_kafka_python(cluster: Cluster, authority: Authority, topic: str) -> None:
@@ -108,19 +86,7 @@ def test_kafka_python(cluster: Cluster, authority: Authority, topic: str) -> Non
         "ssl_certfile": str(authority.client.chain),
         "ssl_keyfile": str(authority.client.key),
     }
-    producer = KafkaProducer(**settings)
-    sent = [producer.send(topic, key=key, value=value) for key, value in RECORDS]
-    for future in sent:
-        future.get(TIMEOUT_S)
-    producer.close()
-    consumer = KafkaConsumer(topic, **settings, group_id=topic, auto_offset_reset="earliest")
-    found = []
-    for record in consumer:
-        found.append((record.key, record.value))
-        if len(found) == COUNT:
-            break
-    consumer.close()
-    assert sorted(found) == sorted(RECORDS)
+    by_kafka_python(settings, topic)
 
 
 @pytest.mark.kafka
@@ -136,12 +102,4 @@ def test_the_java_client(
         "ssl.keystore.type=PEM\n"
         f"ssl.keystore.location={authority.client.store}\n"
     )
-    tools = "org.apache.kafka.tools"
-    common = ["--bootstrap-server", cluster.bootstrap_servers, "--topic", topic, "--max-messages", "2000"]
-    common += ["--command-config", str(settings)]
-    produced = run_java(kafka_libs, f"{tools}.VerifiableProducer", *common)
-    events = [json.loads(line) for line in produced.splitlines()]
-    assert sum(event["name"] == "producer_send_success" for event in events) == 2000
-    consumed = run_java(kafka_libs, f"{tools}.VerifiableConsumer", *common, "--group-id", topic)
-    counts = [e["count"] for e in map(json.loads, consumed.splitlines()) if e["name"] == "records_consumed"]
-    assert sum(counts) == 2000
+    by_java(kafka_libs, cluster.bootstrap_servers, settings, topic)

@@ -358,7 +358,7 @@ class Broker:
         return bound[(self.config.broker_listeners or self.config.listeners)[0].name]
 
     def _warn_of_open_listeners(self) -> None:
-        """Log the listeners that other machines reach and that authenticate nobody."""
+        """Warn of the listeners that other machines reach without authentication."""
         names = [
             str(listener)
             for listener in self.config.listeners

@@ -7,6 +7,7 @@ from pathlib import Path
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from certificates import Authority
 from in_process import run, running_node
 from penstock.broker.node import Broker
 from penstock.metadata.configs.support import STANDARD_AUTHORIZER
@@ -94,6 +95,45 @@ def test_plain_and_scram_make_the_principal(tmp_path: Path) -> None:
                 )
             ]
             assert outcomes == ["NO_ERROR", "TOPIC_AUTHORIZATION_FAILED", "NO_ERROR", "NO_ERROR"]
+
+    run(story())
+
+
+def test_sasl_makes_the_principal_of_a_client_with_a_certificate(tmp_path: Path) -> None:
+    """As in Kafka, the name in the certificate does not matter; not even a rule has to match it."""
+    authority = Authority(tmp_path / "authority")
+
+    async def story() -> None:
+        async with node_with(
+            tmp_path / "node",
+            **{
+                "listener.security.protocol.map": (
+                    "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,CLIENT:SASL_SSL"
+                ),
+                "ssl.keystore.type": "PEM",
+                "ssl.keystore.location": str(authority.server.store),
+                "ssl.truststore.type": "PEM",
+                "ssl.truststore.location": str(authority.certificate),
+                "listener.name.client.ssl.client.auth": "required",
+                "ssl.principal.mapping.rules": "RULE:^CN=nobody$/nobody/",
+                "connections.max.reauth.ms": "60000",
+            },
+        ) as broker:
+            host, port = broker.advertised("CLIENT")
+            admin = AdminClient(
+                {
+                    "bootstrap.servers": f"{host}:{port}",
+                    "security.protocol": "SASL_SSL",
+                    "ssl.ca.location": str(authority.certificate),
+                    "ssl.certificate.location": str(authority.client.chain),
+                    "ssl.key.location": str(authority.client.key),
+                    "sasl.mechanism": "PLAIN",
+                    "sasl.username": "admin",
+                    "sasl.password": "admin-secret",
+                    "log_level": 0,
+                }
+            )
+            assert await asyncio.to_thread(create_topic, admin, "by-the-administrator") == "NO_ERROR"
 
     run(story())
 

@@ -174,6 +174,24 @@ def test_rules_make_short_names_of_certificates(tmp_path: Path, authority: Autho
 
 
 @pytest.mark.usefixtures("each_mode")
+def test_a_client_whose_name_no_rule_matches_is_closed(
+    tmp_path: Path, authority: Authority, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+
+    async def story() -> None:
+        rules = {"ssl.principal.mapping.rules": "RULE:^CN=nobody$/nobody/"}
+        async with node_with(tmp_path, authority, **rules) as broker:
+            settings = settings_of(broker, "MUTUAL", authority, authority.client)
+            with pytest.raises(KafkaException):
+                await asyncio.to_thread(AdminClient(settings).list_topics, timeout=2)
+            await until(lambda: not broker.server._per_ip)
+            assert broker.server.stats.failed_handshakes
+
+    run(story())
+    assert "no rule of 'ssl.principal.mapping.rules' matches 'CN=client,OU=Tests,O=Penstock'" in caplog.text
+
+
 def test_without_a_certificate_nobody_passes_where_one_is_required(
     tmp_path: Path, authority: Authority, caplog: pytest.LogCaptureFixture
 ) -> None:

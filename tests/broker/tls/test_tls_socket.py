@@ -12,7 +12,7 @@ import socket
 import ssl
 import subprocess
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
@@ -137,10 +137,12 @@ async def receive_all(tls: SecuredSocket, size: int, rng: random.Random) -> byte
     return received
 
 
-async def _ready(add, remove, fd: int) -> None:  # type: ignore[no-untyped-def]
-    ready = asyncio.get_running_loop().create_future()
-    add(fd, lambda: ready.done() or ready.set_result(None))
-    await ready
+async def _ready(
+    add: Callable[[int, Callable[[], None]], None], remove: Callable[[int], bool], fd: int
+) -> None:
+    ready = asyncio.Event()
+    add(fd, ready.set)
+    await ready.wait()
     remove(fd)
 
 

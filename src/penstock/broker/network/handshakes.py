@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-import ssl
 from collections.abc import Callable
 from concurrent.futures import Executor
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.broker.tls.handshake import NothingReceived, shake_hands
 
 if TYPE_CHECKING:
     from penstock.broker.network.stats import ServerStats
+    from penstock.broker.tls.listeners import ListenerTls
     from penstock.broker.tls.secured_socket import SecuredSocket
 
 log = logging.getLogger(__name__)
@@ -25,17 +25,16 @@ HANDSHAKES_MAX: Final = 2000
 """The most handshakes in progress. Another one ends the oldest, because an honest one takes milliseconds."""
 
 
-class ListenerTls(Protocol):
-    """The TLS of one listener."""
+class Handshake(NamedTuple):
+    """An accepted connection that does not speak Kafka's protocol yet, and who waits for it."""
 
-    @property
-    def context(self) -> ssl.SSLContext:
-        """The context of the next handshake."""
-        ...
-
-    def principal_of(self, certificate: bytes | None) -> str:
-        """Return the principal of a client by its certificate in DER; clients need not have one."""
-        ...
+    sock: socket.socket
+    peer: str
+    listener_name: str
+    tls: ListenerTls
+    opened: Callable[[SecuredSocket, str], None]
+    """Called with the socket and the principal."""
+    lost: Callable[[], None]
 
 
 class Handshakes:
@@ -51,50 +50,61 @@ class Handshakes:
     def __len__(self) -> int:
         return len(self._tasks)
 
-    def begin(
-        self,
-        sock: socket.socket,
-        host: str,
-        listener_name: str,
-        tls: ListenerTls,
-        opened: Callable[[SecuredSocket, str], None],
-        lost: Callable[[], None],
-    ) -> None:
-        """Begin a handshake. It calls ``opened`` with the socket and the principal, or ``lost``."""
+    def begin(self, handshake: Handshake) -> None:
+        """Begin a handshake. It calls ``opened`` or ``lost``."""
         if len(self._tasks) >= HANDSHAKES_MAX:
-            next(iter(self._tasks)).cancel("another one begins")
-        task = self._loop.create_task(self._complete(sock, host, listener_name, tls, opened, lost))
-        self._tasks[task] = listener_name
-        task.add_done_callback(self._tasks.pop)
+            self._end(next(iter(self._tasks)))
+        task = self._loop.create_task(self._complete(handshake))
+        self._tasks[task] = handshake.listener_name
+        task.add_done_callback(lambda done: self._ended(done, handshake))
 
     def end(self, listener_names: set[str]) -> None:
         """End the handshakes on these listeners."""
         for task, name in list(self._tasks.items()):
             if name in listener_names:
-                task.cancel("shutting down")
+                self._end(task)
 
-    async def _complete(
-        self,
-        sock: socket.socket,
-        host: str,
-        listener_name: str,
-        tls: ListenerTls,
-        opened: Callable[[SecuredSocket, str], None],
-        lost: Callable[[], None],
-    ) -> None:
+    def _end(self, task: asyncio.Task[None]) -> None:
+        del self._tasks[task]
+        task.cancel()
+
+    def _ended(self, task: asyncio.Task[None], handshake: Handshake) -> None:
+        self._tasks.pop(task, None)
+        if task.cancelled():  # perhaps before it ran, so that it cannot close the socket itself
+            self._fail(handshake, handshake.sock, "ended for another one, or because the listener closes")
+
+    async def _complete(self, handshake: Handshake) -> None:
+        tls = handshake.tls
         try:
             async with asyncio.timeout(HANDSHAKE_TIMEOUT_S):
-                secured = await shake_hands(sock, tls.context, self._worker)
-            principal = tls.principal_of(secured.certificate)
+                secured = await shake_hands(handshake.sock, tls.context, self._worker)
         except NothingReceived:
-            sock.close()
-            lost()
-        except (OSError, asyncio.CancelledError) as error:
-            self._stats.failed_handshakes += 1
+            self._close(handshake, handshake.sock)
+        except OSError as error:  # TimeoutError, too
             reason = str(error) or f"not completed within {HANDSHAKE_TIMEOUT_S:g} s"
-            log.info("TLS handshake failed peer=%s listener=%s reason=%s", host, listener_name, reason)
-            sock.close()
-            lost()
+            self._fail(handshake, handshake.sock, reason)
         else:
-            self._stats.handshakes += 1
-            opened(secured, principal)
+            self._open(handshake, secured)
+
+    def _open(self, handshake: Handshake, secured: SecuredSocket) -> None:
+        try:
+            principal = handshake.tls.principal_of(secured.certificate)
+        except ValueError as error:  # no rule matches the certificate's name
+            self._fail(handshake, secured, str(error))
+            return
+        self._stats.handshakes += 1
+        handshake.opened(secured, principal)
+
+    def _fail(self, handshake: Handshake, sock: socket.socket | SecuredSocket, reason: str) -> None:
+        self._stats.failed_handshakes += 1
+        log.info(
+            "TLS handshake failed peer=%s listener=%s reason=%s",
+            handshake.peer,
+            handshake.listener_name,
+            reason,
+        )
+        self._close(handshake, sock)
+
+    def _close(self, handshake: Handshake, sock: socket.socket | SecuredSocket) -> None:
+        sock.close()
+        handshake.lost()

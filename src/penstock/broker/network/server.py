@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 
 from penstock.broker.network.buffers import BufferPool, RequestMemory
 from penstock.broker.network.connection import Connection, Reply
-from penstock.broker.network.handshakes import Handshakes, ListenerTls
+from penstock.broker.network.handshakes import Handshake, Handshakes
 from penstock.broker.network.outbox import FileRange
 from penstock.broker.network.stats import ServerStats
 from penstock.broker.network.turns import line_of
+from penstock.broker.tls.listeners import ListenerTls
 from penstock.broker.tls.secured_socket import SecuredSocket
 from penstock.metadata.configs import Listener
 from penstock.security.permissions import ANONYMOUS
@@ -212,12 +213,14 @@ class Server:
             self._open(sock, (ip, peer[1]), listener_name, ANONYMOUS)
             return
         self._handshakes.begin(
-            sock,
-            f"{ip}:{peer[1]}",
-            listener_name,
-            tls,
-            lambda secured, principal: self._open(secured, (ip, peer[1]), listener_name, principal),
-            lambda: self._forget(ip),
+            Handshake(
+                sock,
+                f"{ip}:{peer[1]}",
+                listener_name,
+                tls,
+                lambda secured, principal: self._open(secured, (ip, peer[1]), listener_name, principal),
+                lambda: self._forget(ip),
+            )
         )
 
     def _open(

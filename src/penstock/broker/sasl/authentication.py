@@ -14,17 +14,17 @@ import logging
 import struct
 from collections.abc import Callable
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from penstock.broker.network.answers import CloseConnection
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import SaslAuthenticateResponse, SaslHandshakeResponse
-from penstock.security.permissions import ANONYMOUS
 from penstock.security.sasl.server import Authenticated, Conversation, InvalidCredentials, Rejected
 
 if TYPE_CHECKING:
     from penstock.broker.network.connection import Connection, Reply
+    from penstock.broker.sasl.listeners import SaslListener
 
 log = logging.getLogger(__name__)
 
@@ -55,26 +55,6 @@ class _State(Enum):
     """Nothing any more: the connection will close."""
 
 
-class SaslListener(Protocol):
-    """The SASL of one listener."""
-
-    mechanisms: tuple[str, ...]
-    max_receive_bytes: int
-    failure_delay_s: float
-
-    def converse(self, mechanism: str) -> Conversation:
-        """Start a conversation by one of the mechanisms."""
-        ...
-
-    def session_ms(self, mechanism: str) -> int:
-        """The longest time of a session; 0 if it has no end."""
-        ...
-
-    def now_ms(self) -> int:
-        """The wall clock, for credentials that expire."""
-        ...
-
-
 def handle_authenticated(connection: Connection, frame: memoryview) -> Reply:
     """Answer a frame on a listener with SASL. Raises CloseConnection."""
     assert isinstance(connection.authentication, Authentication), "it begins with the connection"
@@ -97,6 +77,8 @@ class Authentication:
         self._loop = loop
         self._state = _State.BEGINNING
         self._mechanism = ""
+        self._principal: str | None = None
+        """The principal, once the client has authenticated."""
         self._conversation: Conversation | None = None
         self._refused_mechanism: str | None = None
         """Another mechanism than before, by which the client wants to authenticate again."""
@@ -185,30 +167,26 @@ class Authentication:
             return outcome.answer, self._complete(outcome)
         except InvalidCredentials as reason:
             log.debug("invalid credentials peer=%s reason=%s", self._connection.peer, reason)
-            what = "re-authentication" if self._has_authenticated else "authentication"
+            what = "authentication" if self._principal is None else "re-authentication"
             raise Rejected(
                 f"Authentication failed during {what} due to invalid credentials with SASL mechanism "
                 f"{self._mechanism}"
             ) from None
 
-    @property
-    def _has_authenticated(self) -> bool:
-        return self._connection.principal != ANONYMOUS
-
     def _complete(self, outcome: Authenticated) -> int:
         """Let the client in, and return the time of its session. Raises Rejected."""
         connection, principal = self._connection, f"User:{outcome.name}"
-        if self._has_authenticated and connection.principal != principal:
+        if self._principal not in (None, principal):
             raise Rejected(
                 "Cannot change principals during re-authentication from "
-                f"{connection.principal.replace(':', '.', 1)}: {principal.replace(':', '.', 1)}"
+                f"{str(self._principal).replace(':', '.', 1)}: {principal.replace(':', '.', 1)}"
             )
         session_ms = self._session_ms(outcome)
         self._expires_at_s = None if session_ms is None else self._loop.time() + session_ms / 1000
         self._state = _State.COMPLETE
         self._conversation = None
         self._timer.cancel()
-        connection.principal = principal
+        self._principal = connection.principal = principal
         connection.contexts.clear()
         connection.lift_frame_limits()
         return session_ms or 0
@@ -222,7 +200,7 @@ class Authentication:
         return min(limits) if limits else None
 
     def _may_begin_again(self) -> bool:
-        """Whether the session has an end, and the client has not just begun again."""
+        """Whether the session has an end, and the client's last attempt was not a moment ago."""
         return self._expires_at_s is not None and self._loop.time() - self._began_at_s >= AGAIN_AFTER_S
 
     def _allow(self, frame: memoryview, keys: frozenset[ApiKey]) -> None:

@@ -93,7 +93,7 @@ class SaslListener:
 
 
 _RANDOM: Final = secrets.token_bytes(32)
-"""The secret for salts of unknown names where nobody has a credential, so that there is nothing to hide."""
+"""It makes the salts of unknown names while no user has a credential; there is nothing to hide then."""
 
 
 class NodeSasl:

@@ -1,4 +1,4 @@
-"""Whether the kernel encrypts what is written to a socket with TLS (kernel TLS), for a node and a connection.
+"""Find out whether the kernel can encrypt connections with TLS (kernel TLS), and whether it does for one.
 
 The kernel needs its module `tls`, and OpenSSL must be built to give it the keys of a connection. OpenSSL does
 so for the ciphers that the kernel knows, AES-GCM above all, if the context has OP_ENABLE_KTLS.

@@ -14,6 +14,7 @@ from typing import Final, Literal, NamedTuple
 
 from penstock.broker.tls.kernel_support import OP_ENABLE_KTLS, kernel_tls_obstacle
 from penstock.metadata.configs import BrokerConfig, ConfigValue
+from penstock.security.permissions import ANONYMOUS
 from penstock.security.tls.contexts import client_context, server_context
 from penstock.security.tls.errors import InvalidTls
 from penstock.security.tls.principals import SslPrincipals
@@ -55,7 +56,8 @@ class ListenerTls:
         self._contexts = self._read(config)
         if is_served and is_between_nodes:
             check_handshakes(self._contexts.stores, self._contexts.stores)
-        self.principal_of = SslPrincipals(str(_get(config, name, "ssl.principal.mapping.rules"))).principal_of
+        self._principals = SslPrincipals(str(_get(config, name, "ssl.principal.mapping.rules")))
+        self._authenticates_by_sasl = config.security_protocol(name) == "SASL_SSL"
 
     @property
     def context(self) -> ssl.SSLContext:
@@ -67,6 +69,15 @@ class ListenerTls:
     def client_context(self) -> ssl.SSLContext:
         """The context of the next handshake with another node."""
         return self._contexts.client
+
+    def principal_of(self, certificate: bytes | None) -> str:
+        """Return the principal of a client by its certificate in DER; SASL decides that instead if it has to.
+
+        Raises ValueError if no rule matches the name, or if it cannot be read.
+        """
+        if self._authenticates_by_sasl:
+            return ANONYMOUS
+        return self._principals.principal_of(certificate)
 
     @property
     def authenticates(self) -> bool:

@@ -88,7 +88,7 @@ class SecurityConfig:
             missing = "sasl.mechanism" if self.sasl_mechanism is None else "sasl.jaas.config"
             raise ConfigError(f"'security.protocol' {self.security_protocol} needs '{missing}'")
         try:
-            self.tls_settings  # noqa: B018
+            _ = self.tls_settings
         except InvalidTls as error:
             raise ConfigError(str(error)) from None
 
