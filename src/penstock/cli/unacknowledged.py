@@ -2,7 +2,9 @@
 
 While a partition has no leader or too few replicas are in sync, librdkafka retries until the delivery timeout
 without a message, and then reports only the timeout. So this module asks the brokers for the state of the
-topic. It asks through librdkafka, which understands all settings of `--command-config`.
+topic. It asks through librdkafka, which understands all settings of `--command-config`, and by a client of
+its own that begins at the addresses of `--bootstrap`: the producer knows no others than the advertised ones
+after a while, and these may be those that cannot be reached.
 """
 
 import time
@@ -42,7 +44,7 @@ class Unacknowledged:
 
     Args:
         producer: the producer of the records.
-        settings: of a client that reads the topic's configuration if replicas are out of sync.
+        settings: of the client that asks the brokers for the state of the topic.
         topic: the name of the topic.
         needs_isr: whether records wait for all replicas in sync (acks=all).
     """
@@ -92,26 +94,27 @@ class Unacknowledged:
         return f": {found.reason}"
 
     def _present_obstacle(self, partition: int | None) -> Obstacle | None:
-        cluster = self._producer.list_topics(self._topic, timeout=REQUEST_TIMEOUT_S)
+        client = AdminClient(self._settings)
+        cluster = client.list_topics(self._topic, timeout=REQUEST_TIMEOUT_S)
         topic = cluster.topics[self._topic]
         if topic.error is not None:
-            return Obstacle(meaning(topic.error) + topics_like(self._producer, self._topic))
+            return Obstacle(meaning(topic.error) + topics_like(client, self._topic))
         addresses = {broker.id: (broker.host, broker.port) for broker in cluster.brokers.values()}
         chosen = [p for number, p in sorted(topic.partitions.items()) if partition in (None, number)]
-        found = list(self._obstacles(chosen, addresses))
+        found = list(self._obstacles(client, chosen, addresses))
         if len(found) > 1:
             return found[0]._replace(reason=f"{found[0].reason} (and {len(found) - 1} more partitions)")
         return found[0] if found else None
 
     def _obstacles(
-        self, partitions: list[PartitionMetadata], addresses: dict[int, tuple[str, int]]
+        self, client: AdminClient, partitions: list[PartitionMetadata], addresses: dict[int, tuple[str, int]]
     ) -> Iterator[Obstacle]:
         """One reason for each of the partitions that cannot acknowledge records."""
         leaders = {partition.leader for partition in partitions} & addresses.keys()
         failures = {leader: connect_failure(*addresses[leader]) for leader in leaders}
         minimum = 0
         if self._needs_isr and any(len(p.isrs) < len(p.replicas) for p in partitions):
-            minimum = self._min_isr()
+            minimum = self._min_isr(client)
         for partition in partitions:
             name = f"{self._topic}-{partition.id}"
             replicas = ",".join(map(str, partition.replicas))
@@ -131,11 +134,9 @@ class Unacknowledged:
                     f"of its replicas {replicas}"
                 )
 
-    def _min_isr(self) -> int:
+    def _min_isr(self, client: AdminClient) -> int:
         """The topic's min.insync.replicas; 0 if the user may not read it."""
         resource = ConfigResource(ConfigResource.Type.TOPIC, self._topic)
-        # Keep a reference: results are lost if the client is collected early.
-        client = AdminClient(self._settings)
         future = client.describe_configs([resource], request_timeout=REQUEST_TIMEOUT_S)[resource]
         try:
             return int(future.result(REQUEST_TIMEOUT_S)[_MIN_ISR].value)
