@@ -99,7 +99,7 @@ class Unacknowledged:
         topic = cluster.topics[self._topic]
         if topic.error is not None:
             return Obstacle(meaning(topic.error) + topics_like(client, self._topic))
-        addresses = {broker.id: (broker.host, broker.port) for broker in cluster.brokers.values()}
+        addresses = {broker.id: (str(broker.host), broker.port) for broker in cluster.brokers.values()}
         chosen = [p for number, p in sorted(topic.partitions.items()) if partition in (None, number)]
         found = list(self._obstacles(client, chosen, addresses))
         if len(found) > 1:

@@ -116,6 +116,32 @@ def test_state_survives_a_restart(bench: LogBench, clean: bool, segment_bytes: i
     assert produce(log, 40).first_offset == 60
 
 
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("retention", [True, False])
+@pytest.mark.parametrize("after", [0, 2])
+def test_state_survives_the_deletion_of_its_records(
+    bench: LogBench, after: int, retention: bool, clean: bool
+) -> None:
+    """A batch sent again is a duplicate even if its records, or their whole segment, were deleted."""
+    log = bench.open()
+    produce(log, 0, count=3)
+    log.roll()
+    log.flush()
+    bench.recovery_point = log.recovery_point
+    for sequence in range(after):
+        append_values(log, b"other", producer_id=5, producer_epoch=0, base_sequence=sequence)
+    log.delete_records_before(log.log_end_offset)
+    if retention:
+        assert log.delete_old_segments(START_MS) > 0
+    if clean:
+        log.close()
+    log = bench.open(clean=clean, log_start_offset=log.log_start_offset)
+    assert read_all(log) == []
+    again = produce(log, 0, count=3)
+    assert (again.first_offset, again.duplicate) == (0, True)
+    assert produce(log, 3).first_offset == log.log_end_offset - 1
+
+
 def test_a_broken_snapshot_is_dropped_and_an_older_one_replayed(bench: LogBench) -> None:
     bench.config = LogConfig(segment_bytes=400)
     log = bench.open()

@@ -446,7 +446,6 @@ class Log:
         rebuild_producers(
             self.producer_state,
             segments,
-            self.log_start_offset,
             offset,
             self._clock(),
             self.producer_id_expiration_ms,

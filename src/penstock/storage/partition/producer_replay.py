@@ -17,7 +17,6 @@ log = logging.getLogger(__name__)
 def rebuild_producers(
     state: ProducerState,
     segments: Segments,
-    log_start_offset: int,
     end_offset: int,
     now_ms: int,
     expiration_ms: int,
@@ -26,7 +25,8 @@ def rebuild_producers(
 ) -> None:
     """Rebuild `state` for all records below `end_offset`, and take a snapshot there. Raises OSError."""
     had_snapshot = bool(state.snapshots)
-    state.load(log_start_offset, end_offset, now_ms, expiration_ms)
+    first_offset = segments.first.base_offset if len(segments) else end_offset
+    state.load(first_offset, end_offset, now_ms, expiration_ms)
     if had_snapshot or not skip_without_snapshot:
         for segment in segments.from_offset(state.end_offset) if len(segments) else ():
             try:

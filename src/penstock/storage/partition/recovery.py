@@ -358,7 +358,6 @@ class LogLoader:
         rebuild_producers(
             self.producer_state,
             segments,
-            self.log_start_offset,
             end_offset,
             self.now_ms,
             self.producer_id_expiration_ms,

@@ -254,11 +254,15 @@ class ProducerState:
         """Write a snapshot at `end_offset`, unless it exists; the next flush makes it durable."""
         self.snapshots.write(self.end_offset, (entry.to_snapshot() for entry in self.producers.values()))
 
-    def load(self, log_start_offset: int, log_end_offset: int, now_ms: int, expiration_ms: int) -> None:
-        """Load the newest snapshot in (start, end]; the caller then replays from `end_offset` on."""
+    def load(self, first_offset: int, log_end_offset: int, now_ms: int, expiration_ms: int) -> None:
+        """Load the newest snapshot; the caller then replays from `end_offset` on.
+
+        `first_offset` is where the first segment begins. Unlike Apache Kafka, a snapshot at or below the log
+        start offset counts too: a producer whose records were deleted may send its last batch again.
+        """
         self.forget()
-        self.end_offset = log_start_offset
-        found = self.snapshots.newest(log_start_offset, log_end_offset)
+        self.end_offset = first_offset
+        found = self.snapshots.newest(first_offset, log_end_offset)
         if found is not None:
             self.end_offset, entries = found
             self._take(map(ProducerEntry.from_snapshot, entries))

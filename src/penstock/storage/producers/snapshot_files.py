@@ -56,13 +56,13 @@ class ProducerSnapshots:
             self._files.sync_path(self._unsynced[0])
             del self._unsynced[0]
 
-    def newest(self, log_start_offset: int, log_end_offset: int) -> tuple[int, list[SnapshotEntry]] | None:
-        """Return the newest sound snapshot in (start, end] with its offset, or None.
+    def newest(self, first_offset: int, log_end_offset: int) -> tuple[int, list[SnapshotEntry]] | None:
+        """Return the newest sound snapshot from `first_offset` to the end with its offset, or None.
 
         Snapshots outside of that range are removed, and so are damaged ones that are newer.
         """
         for offset in list(self._offsets):
-            if not log_start_offset < offset <= log_end_offset:
+            if not first_offset <= offset <= log_end_offset:
                 self.remove(offset)
         for offset in reversed(list(self._offsets)):
             path = self._path(offset)
