@@ -90,6 +90,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "authorizer": {"acls"},
         "permissions": {"acls", "authorizer"},
         "scram": set(),
+        "config_providers": set(),
         "sasl": {"scram"},
         "tls": set(),
     },

@@ -99,12 +99,18 @@ def test_a_node_knows_clients_by_their_certificates(files: Path) -> None:
     run(story())
 
 
-def test_a_node_knows_users_by_their_passwords(files: Path) -> None:
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_a_node_knows_users_by_their_passwords(
+    files: Path, elsewhere: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     of_node, of_client = blocks("Users with passwords", "properties")
     (files / "client.properties").write_text(of_client.replace(ON_THE_PAGE, f"{files}/"))
+    (files / "secrets.properties").write_text("broker=broker-secret\n")
+    monkeypatch.setenv("ADMIN_PASSWORD", "admin-secret")
     settings = {
         **properties(files, "Encrypt connections"),
         **parsed(files, of_node),
+        **(properties(files, "Keep passwords elsewhere") if elsewhere else {}),
         **properties(files, "Decide who may do what"),
     }
     create, listed, delete = commands("Users of SCRAM")[:3]

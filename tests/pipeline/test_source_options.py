@@ -37,6 +37,16 @@ def test_defaults_are_those_of_sparks_own_source():
     assert streaming.group_id is None
 
 
+def test_values_may_come_from_the_environment_of_the_driver(monkeypatch):
+    monkeypatch.setenv("CLIENT_ID", "shop")
+    provider = "org.apache.kafka.common.config.provider.EnvVarConfigProvider"
+    providers = {"kafka.config.providers": "env", "kafka.config.providers.env.class": provider}
+    given = SUBSCRIBED | providers | {"kafka.client.id": "${env:CLIENT_ID}"}
+    assert parse_streaming(given).client.client_id == "shop"
+    with pytest.raises(ConfigError, match=r"kafka\.client\.id: cannot resolve \$\{env:MISSING\}"):
+        parse_streaming(given | {"kafka.client.id": "${env:MISSING}"})
+
+
 def test_options_can_be_pickled_for_the_executors():
     given = SUBSCRIBED | {"startingOffsets": '{"a": {"0": 5}}'}
     assert pickle.loads(pickle.dumps(parse_streaming(given))) == parse_streaming(given)

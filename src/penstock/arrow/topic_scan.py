@@ -24,7 +24,7 @@ from penstock.client.connections.cluster import Cluster
 from penstock.client.connections.metadata import TopicPartition
 from penstock.client.errors import UnknownPartition
 from penstock.client.reading.fetcher import FetchConfig, Fetched, Fetcher, PartitionRange
-from penstock.client.settings import ConfigError, from_properties, property_names
+from penstock.client.settings import ConfigError, from_properties, property_names, resolved
 
 if TYPE_CHECKING:
     import pandas
@@ -233,6 +233,7 @@ def _configs(
     servers: str, isolation_level: str, properties: Mapping[str, str]
 ) -> tuple[ClientConfig, FetchConfig]:
     known = property_names(ClientConfig, FetchConfig)
+    properties = resolved(properties)
     for name in properties:
         if name not in known:
             raise ConfigError(f"unknown property {name!r} in 'properties': expected some of {sorted(known)}")

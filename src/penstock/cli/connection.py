@@ -17,6 +17,7 @@ from penstock.cli.client_properties import for_librdkafka
 from penstock.cli.login import login_refusal
 from penstock.cli.output import print_error
 from penstock.cli.wrong_server import Address, WrongServer, connect, expect_broker
+from penstock.client.settings import ConfigError, resolved
 
 REQUEST_TIMEOUT_S = 15.0
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
@@ -77,9 +78,11 @@ def read_properties(command_config: Path | None) -> dict[str, str]:
         return {}
     try:
         with command_config.open() as file:
-            properties = dict(javaproperties.load(file))
+            properties = resolved(javaproperties.load(file))
     except OSError as error:
         fail(f"cannot read --command-config {command_config}: {error.strerror}", EXIT_USAGE)
+    except ConfigError as error:
+        fail(f"--command-config {command_config}: {error}", EXIT_USAGE)
     properties.pop("bootstrap.servers", None)
     return properties
 

@@ -14,6 +14,7 @@ from dataclasses import field, fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from penstock.errors import PenstockError
+from penstock.security.config_providers import InvalidVariable, configures_providers, resolve
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -57,6 +58,18 @@ def from_properties(config: type[Config], properties: Mapping[str, str], **known
             shown = f"invalid value {text!r} for" if f.repr else "invalid value for"
             raise ConfigError(f"{shown} '{name}': expected {problem}") from None
     return config(**values)
+
+
+def resolved(properties: Mapping[str, str], prefix: str = "") -> dict[str, str]:
+    """Replace ``${provider:[path:]key}`` in all values, and leave out the providers' own properties.
+
+    ``prefix`` begins the names of these. Raises ConfigError.
+    """
+    try:
+        found = resolve(properties, prefix)
+    except InvalidVariable as error:
+        raise ConfigError(str(error)) from None
+    return {name: value for name, value in found.items() if not configures_providers(name, prefix)}
 
 
 def whole_number(at_least: int, at_most: int = 2**31 - 1) -> Callable[[str], int]:

@@ -1,5 +1,5 @@
-"""Authorization and credentials: access control lists, the authorizer's decisions, SCRAM's arithmetic.
+"""Authorization and credentials: ACLs and the authorizer's decisions, SCRAM, logins, keys and certificates.
 
-Only rules belong here, as Apache Kafka has them. This room is pure: it reads no metadata and opens no
-connection. `broker` gives it the ACLs and asks it about each request.
+Rules belong here, as Apache Kafka has them, and what reads keys and secrets from files. Nothing here reads
+metadata or opens a connection. `broker` gives it the ACLs and asks it about each request.
 """

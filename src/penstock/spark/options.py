@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from typing import Final, TypeVar
 
 from penstock.client.config import ClientConfig
-from penstock.client.settings import ConfigError, property_names
+from penstock.client.settings import ConfigError, property_names, resolved
 
 T = TypeVar("T")
 
@@ -110,6 +110,7 @@ class Options:
             )
         given = {name.lower(): value for name, value in options.items()}
         self._take_table(given)
+        given = resolved(given, prefix=_KAFKA)
         self._kafka = {
             name.removeprefix(_KAFKA): given.pop(name) for name in list(given) if name.startswith(_KAFKA)
         }

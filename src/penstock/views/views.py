@@ -19,7 +19,7 @@ from penstock.client.config import ClientConfig
 from penstock.client.connections.metadata import TopicPartition
 from penstock.client.reading.fetcher import FetchConfig
 from penstock.client.reading.follower import Choice, Committed, Follower
-from penstock.client.settings import from_properties
+from penstock.client.settings import from_properties, resolved
 from penstock.protocol.murmur2 import partition_for_key
 from penstock.topology.graph import Topology
 from penstock.views.catalog import Catalog, ViewedStore
@@ -78,7 +78,7 @@ class Views:
         self.catalog = Catalog(topology)
         self.viewed = self.catalog.some(stores)
         given = {"client.id": f"{topology.application}-views", "fetch.max.wait.ms": _IDLE_MS}
-        given |= properties or {}
+        given |= resolved(properties or {})
         given["bootstrap.servers"] = bootstrap_servers
         self.config = ClientConfig.from_properties(given)
         self._choice = choice

@@ -35,6 +35,7 @@ from penstock.metadata.configs.listeners import (
 from penstock.metadata.configs.reference import BROKER_KEYS, belongs_to_plugin, broker_key, unknown_key
 from penstock.metadata.configs.roles import check_roles
 from penstock.metadata.configs.support import refuse_unsupported
+from penstock.security.config_providers import InvalidVariable, resolve
 
 _PROTOCOL_MAP: Final = "listener.security.protocol.map"
 
@@ -93,6 +94,10 @@ class BrokerConfig(Mapping[str, ConfigValue]):
 
         Raises InvalidConfig with the key, the value found and the value expected.
         """
+        try:
+            properties = resolve(properties)
+        except InvalidVariable as error:
+            raise InvalidConfig(error.name, str(error)) from None
         for name, text in properties.items():
             check_static(name, text)
         for key in BROKER_KEYS.values():

@@ -20,7 +20,6 @@ _ONLY: Final[Mapping[str, tuple[ConfigValue, str]]] = {
     "create.topic.policy.class.name": (None, "Java classes cannot be loaded"),
     "alter.config.policy.class.name": (None, "Java classes cannot be loaded"),
     "client.quota.callback.class": (None, "Java classes cannot be loaded"),
-    "config.providers": ([], "Java classes cannot be loaded"),
     "remote.log.storage.system.enable": (False, "there is no tiered storage yet"),
     "unstable.api.versions.enable": (False, "no API version in development is served"),
     "unstable.feature.versions.enable": (False, "no feature in development is supported"),

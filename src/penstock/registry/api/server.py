@@ -11,7 +11,7 @@ from importlib.metadata import version
 from typing import Final
 
 from penstock.client.security.security_config import tls_context
-from penstock.client.settings import ConfigError
+from penstock.client.settings import ConfigError, resolved
 from penstock.registry.api.application import application
 from penstock.registry.api.listener import ListenerConfig
 from penstock.registry.store.config import StoreConfig, settings_from
@@ -44,6 +44,7 @@ class RegistryServer:
         port: int | None = None,
         advertised: str | None = None,
     ) -> None:
+        properties = resolved(properties)
         config = StoreConfig.from_properties(properties)
         settings = settings_from(properties)
         listener = ListenerConfig.from_properties(properties)

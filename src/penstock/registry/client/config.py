@@ -14,6 +14,7 @@ from penstock.client.settings import (
     from_properties,
     one_of,
     property_names,
+    resolved,
     setting,
     text,
     whole_number,
@@ -73,6 +74,7 @@ class RegistryConfig:
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> RegistryConfig:
         """Read the configuration from properties. Raises ConfigError if one is missing or invalid."""
+        properties = resolved(properties)
         if URL not in properties:
             raise ConfigError(f"'{URL}' is missing: expected http://host:port[,http://host:port...]")
         urls, of_the_url = _parse_urls(properties[URL])

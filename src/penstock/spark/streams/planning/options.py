@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final, Literal
 
 from penstock.client.config import ClientConfig
-from penstock.client.settings import property_names
+from penstock.client.settings import property_names, resolved
 from penstock.spark.launching.profiles import Profile
 from penstock.spark.sink.options import SinkOptions, parse_sink
 from penstock.spark.source.options import SourceOptions, parse_streaming
@@ -72,7 +72,8 @@ def sink_options(
 ) -> SinkOptions:
     """Parse the options of an application's sink. Raises ConfigError."""
     of_the_sink = _SINK_OPTIONS | _OPTIONS_OF_BOTH
-    options = {name: value for name, value in given.items() if name.lower() in of_the_sink}
+    known = resolved(given, prefix="kafka.")
+    options = {name: value for name, value in known.items() if name.lower() in of_the_sink}
     options |= {"kafka.bootstrap.servers": bootstrap_servers}
     return parse_sink(options | {"delivery": guarantee, "checkpointLocation": checkpoint})
 

@@ -10,6 +10,7 @@ from penstock.client.connections.cluster import Cluster
 from penstock.client.connections.metadata import TopicPartition
 from penstock.client.groups.consumer_group import CommittedOffset, ConsumerGroup
 from penstock.client.reading.offsets import EARLIEST, LATEST, IsolationLevel, list_offsets
+from penstock.client.settings import resolved
 from penstock.spark.streams.planning.plan import shuffled_topics
 from penstock.topology.errors import StreamsError
 from penstock.topology.graph import InternalTopic, Sink, Topology
@@ -26,10 +27,10 @@ class InternalTopicMismatch(StreamsError):
 
 
 def client_properties(bootstrap_servers: str, given: Mapping[str, str]) -> dict[str, str]:
-    """Return a client's properties, from the options of source and sink."""
+    """Return a client's properties, from the options of source and sink. Raises ConfigError."""
     properties = {
         name.removeprefix("kafka."): value
-        for name, value in given.items()
+        for name, value in resolved(given, prefix="kafka.").items()
         if name.lower().startswith("kafka.")
     }
     return properties | {"bootstrap.servers": bootstrap_servers}

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from penstock.client.config import ClientConfig
+from penstock.client.settings import resolved
 from penstock.sql.engine.ground.properties import OF_SERVER, Values, checked_properties
 
 
@@ -37,9 +39,9 @@ class EngineConfig:
     properties: Mapping[str, str] = field(default_factory=dict)
     host: str = "localhost:8088"
 
-    @property
-    def server_properties(self) -> dict[str, str]:
-        made = checked_properties(self.properties)
+    @cached_property
+    def server_properties(self) -> Mapping[str, str]:
+        made = checked_properties(resolved(self.properties))
         made["bootstrap.servers"] = self.bootstrap_servers
         made["ksql.service.id"] = self.service_id
         if self.registry_url is not None:
