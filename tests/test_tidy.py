@@ -43,7 +43,7 @@ FLOORS: dict[str, set[str]] = {
     },
     "processes": set(),
     # Cluster plans nodes and starts them as processes; the simulator runs them in process and inspects them
-    "testing": {"protocol", "storage", "metadata", "broker", "client", "processes"},
+    "testing": {"protocol", "security", "storage", "metadata", "broker", "client", "processes"},
     "bench": {"testing"},
     "demo": {"protocol", "client", "arrow", "spark", "streams", "testing"},
     "cli": {

@@ -17,6 +17,11 @@ from penstock.broker.partitions.replicated_partition import ReplicatedPartition
 from penstock.consensus import voting
 from penstock.coordinators.group import expiration, offset_fetch
 from penstock.metadata.controller import leadership as controller_leadership
+from penstock.metadata.image.acls import AclsImage
+from penstock.protocol.messages import RemoveAccessControlEntryRecord
+from penstock.security.acls import Acl
+from penstock.security.authorizer import Authorizer
+from penstock.security.permissions import OwnPermissions
 from penstock.testing.simulator import faults, run, scenario
 from penstock.testing.simulator.__main__ import run_seed
 from penstock.testing.simulator.layout import Layout
@@ -34,6 +39,7 @@ THREE = Layout((1, 2, 3), (1, 2, 3))
 TOPICS: dict[str, Any] = {"topics_change": True, "members": 2}
 RECORDS: dict[str, Any] = {"deletes_records": True, "fault_pause_s": 1.0}
 DIRECTORIES: dict[str, Any] = {"log_directories": 2}
+GUESTS: dict[str, Any] = {"has_guests": True}
 
 Planted = tuple[str, dict[str, Any]]
 """The kind of fault that brings a bug to light, and the other conditions it needs."""
@@ -111,6 +117,35 @@ def nobody_is_told_of_a_failed_directory(patch: pytest.MonkeyPatch) -> Planted:
     return "log directory", DIRECTORIES
 
 
+def decisions_outlive_the_acls_that_made_them(patch: pytest.MonkeyPatch) -> Planted:
+    put = Authorizer.put
+
+    def put_silently(self: Authorizer, acl_id: bytes, acl: Acl | None) -> None:
+        version = self.version
+        put(self, acl_id, acl)
+        self.version = version
+
+    patch.setattr(Authorizer, "put", put_silently)
+    return "stop", GUESTS
+
+
+def deleted_acls_return_with_snapshots(patch: pytest.MonkeyPatch) -> Planted:
+    remove = AclsImage.remove
+
+    def remove_from_memory(self: AclsImage, record: RemoveAccessControlEntryRecord) -> None:
+        records = dict(self._records)
+        remove(self, record)
+        self._records = records
+
+    patch.setattr(AclsImage, "remove", remove_from_memory)
+    return "stop", GUESTS
+
+
+def a_node_opens_its_own_envelopes_without_permissions(patch: pytest.MonkeyPatch) -> Planted:
+    patch.setattr(OwnPermissions, "on_behalf_of", lambda self, *_: self)
+    return "isolate", GUESTS
+
+
 PLANTED = [
     commits_what_only_the_leader_has,
     follower_keeps_what_its_leader_does_not_have,
@@ -121,6 +156,9 @@ PLANTED = [
     followers_keep_deleted_records,
     more_records_are_deleted_than_asked_for,
     nobody_is_told_of_a_failed_directory,
+    decisions_outlive_the_acls_that_made_them,
+    deleted_acls_return_with_snapshots,
+    a_node_opens_its_own_envelopes_without_permissions,
 ]
 
 
@@ -154,6 +192,7 @@ def test_the_bug_is_found(
         ("stop", TOPICS),
         ("stop", RECORDS),
         ("log directory", DIRECTORIES),
+        ("isolate", GUESTS),
     ],
 )
 def test_where_no_bug_is_planted_none_is_found(

@@ -134,7 +134,9 @@ class Broker:
         self.authorization = Authorization(config, self.quorum, self.metadata)
         self.controller = Controller(self, self.quorum, self.metadata)
         self.controller_apis: ControllerApis = NodeControllerApis(self)
-        self.channels = ControllerChannels(self, self.controller_apis, self._active_controller)
+        self.channels = ControllerChannels(
+            self, self.controller_apis, self._active_controller, self.authorization.own
+        )
         self.metadata.watch(self.channels)
         self.forwarding = Forwarding(self, self.controller_apis, self.channels.open("forwarding"))
         self.lifecycle = BrokerLifecycle(self, self.channels.open("heartbeat"))
@@ -181,7 +183,7 @@ class Broker:
 
     def _read_logins(self) -> NodeSasl:
         try:
-            return NodeSasl(self.config, lambda: self.image.scram, self.clock_ms)
+            return NodeSasl(self.config, lambda: self.image.scram, self.clock_ms, self.environment.rng)
         except InvalidConfig as error:
             raise CannotStart(str(error)) from None
 

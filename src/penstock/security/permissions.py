@@ -1,7 +1,8 @@
 """The permissions of a request's sender: the questions that handlers ask, and the audit log of the answers.
 
-`UNRESTRICTED` is the answer of a node without an authorizer, and of what a node asks itself. `Granted` asks
-the authorizer and keeps its decisions until an ACL changes, because clients ask the same again and again.
+`UNRESTRICTED` is the answer of a node without an authorizer. `OwnPermissions` are those of a node that asks
+itself. `Granted` asks the authorizer and keeps its decisions until an ACL changes, because clients ask the
+same again and again.
 """
 
 from __future__ import annotations
@@ -140,6 +141,16 @@ class Unrestricted:
 
 
 UNRESTRICTED: Final = Unrestricted()
+
+
+class OwnPermissions(Unrestricted):
+    """The permissions of a node at its own controller: everything, except in the name of a client."""
+
+    def __init__(self, authorizer: Authorizer) -> None:
+        self._authorizer = authorizer
+
+    def on_behalf_of(self, principal: str, host: str, request: str) -> Permissions:
+        return Granted(self._authorizer, principal, host, request)
 
 
 class Granted:

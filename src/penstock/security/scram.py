@@ -5,10 +5,12 @@ Names and passwords are UTF-8 without SASLprep, as in Kafka (KIP-84).
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import hmac
 from dataclasses import dataclass, field
 from enum import IntEnum
+from random import Random, SystemRandom
 from typing import Final
 
 MIN_ITERATIONS: Final = 4096
@@ -19,6 +21,8 @@ MAX_ITERATIONS: Final = 16384
 
 SALT_BYTES: Final = 24
 """The size of a new salt, which makes equal passwords differ."""
+
+_NONCE_BYTES: Final = 24
 
 
 class ScramMechanism(IntEnum):
@@ -56,6 +60,14 @@ class ScramCredential:
     stored_key: bytes = field(repr=False)
     server_key: bytes = field(repr=False)
     iterations: int
+
+
+_system_random: Final = SystemRandom()
+
+
+def new_nonce(rng: Random = _system_random) -> str:
+    """The part of a nonce that one side adds. ``rng`` must be unpredictable, except in simulations."""
+    return base64.b64encode(rng.randbytes(_NONCE_BYTES)).decode()
 
 
 def salted_password(mechanism: ScramMechanism, password: str, salt: bytes, iterations: int) -> bytes:

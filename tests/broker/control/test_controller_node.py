@@ -11,6 +11,7 @@ from penstock.broker.network.context import RequestContext
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import IncrementalAlterConfigsRequest
+from penstock.security.permissions import UNRESTRICTED
 from waiting import until
 
 TOPIC, BROKER, BROKER_LOGGER = 2, 4, 8
@@ -31,7 +32,7 @@ def test_a_controller_obeys_configs_of_its_own_and_of_all(tmp_path: Path) -> Non
         controller = node(tmp_path / "data", HERE, "controller", f"CONTROLLER://127.0.0.1:{port}", **voters)
         await controller.start()
         served = bound(controller, ListenerType.CONTROLLER)[ApiKey.INCREMENTAL_ALTER_CONFIGS]
-        context = RequestContext(1, "test", "127.0.0.1", "User:a", "CONTROLLER")
+        context = RequestContext(1, "test", "127.0.0.1", "User:a", "CONTROLLER", UNRESTRICTED)
         try:
             await until(lambda: controller.controller.is_active)
             asked = [

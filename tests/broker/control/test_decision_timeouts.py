@@ -20,6 +20,7 @@ from penstock.protocol.messages import (
     DeleteTopicsRequest,
     ElectLeadersRequest,
 )
+from penstock.security.permissions import UNRESTRICTED
 from waiting import until
 
 TIMEOUT_MS = 100
@@ -83,7 +84,9 @@ def test_what_is_not_committed_in_time_is_answered_so_and_may_come_true(
 
             async def ask(request: Message) -> object:
                 key = ApiKey(request.ID)
-                context = RequestContext(api_range(key)[1], "test", "127.0.0.1", "User:a", "CONTROLLER")
+                context = RequestContext(
+                    api_range(key)[1], "test", "127.0.0.1", "User:a", "CONTROLLER", UNRESTRICTED
+                )
                 return await served[key].handle(served[key].part, request, context)  # type: ignore[misc]
 
             disk_goes_on.clear()
@@ -106,7 +109,9 @@ def test_with_no_time_at_all_nothing_is_decided(tmp_path: Path) -> None:
             for timeout_ms in (0, -1):
                 for request in requests(timeout_ms):
                     key = ApiKey(request.ID)
-                    context = RequestContext(api_range(key)[1], "test", "127.0.0.1", "User:a", "CONTROLLER")
+                    context = RequestContext(
+                        api_range(key)[1], "test", "127.0.0.1", "User:a", "CONTROLLER", UNRESTRICTED
+                    )
                     answer = await served[key].handle(served[key].part, request, context)  # type: ignore[misc]
                     assert codes(answer) - {0} == {ErrorCode.REQUEST_TIMED_OUT}, answer
             assert broker.quorum.log_end_offset == end_offset

@@ -9,15 +9,19 @@ import pytest
 from in_process import running_node
 from peer_servers import channel_to, server
 from penstock.broker.api import api_versions
+from penstock.broker.control.channels import ControllerChannels
 from penstock.broker.control.forwarding import Forwarding
 from penstock.broker.network.answers import CloseConnection
 from penstock.broker.network.context import RequestContext
 from penstock.broker.peers import ControllerAddress
+from penstock.metadata.configs.support import STANDARD_AUTHORIZER
 from penstock.protocol import api_keys
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import (
     ApiVersionsRequest,
+    CreateAclsRequest,
+    CreateAclsResponse,
     CreateTopicsRequest,
     CreateTopicsResponse,
     DeleteTopicsRequest,
@@ -26,10 +30,12 @@ from penstock.protocol.messages import (
     RequestHeader,
     ResponseHeader,
 )
+from penstock.security.acls import Operation, PatternType, PermissionType, ResourceType
+from penstock.security.permissions import UNRESTRICTED
 
 OLD = {ApiKey.API_VERSIONS: (0, 0), ApiKey.ENVELOPE: (0, 0), ApiKey.CREATE_TOPICS: (2, 5)}
 """The API versions that the controller of these tests serves."""
-CONTEXT = RequestContext(6, "test", "127.0.0.1", "User:a", "PLAINTEXT")
+CONTEXT = RequestContext(6, "test", "127.0.0.1", "User:a", "PLAINTEXT", UNRESTRICTED)
 
 
 class OldController:
@@ -134,5 +140,41 @@ def test_a_brokers_own_requests_have_no_envelope_and_outlast_a_former_controller
                 await forwarding.ask(DeleteTopicsRequest(timeout_ms=1000), CreateTopicsResponse)
             assert refused.value.code is ErrorCode.UNSUPPORTED_VERSION
             channel.close()
+
+    asyncio.run(asyncio.wait_for(scenario(), 30))
+
+
+def test_a_client_gets_no_permissions_if_the_controller_moves_to_its_node_meanwhile(tmp_path: Path) -> None:
+    """The request is in an envelope already, which this node then opens itself."""
+    everything = CreateAclsRequest.AclCreation(
+        resource_type=ResourceType.TOPIC,
+        resource_name="*",
+        resource_pattern_type=PatternType.LITERAL,
+        principal="User:a",
+        host="*",
+        operation=Operation.ALL,
+        permission_type=PermissionType.ALLOW,
+    )
+    grant = CreateAclsRequest(creations=[everything])
+
+    async def scenario() -> None:
+        async with running_node(tmp_path, **{"authorizer.class.name": STANDARD_AUTHORIZER}) as broker:
+            leader: list[ControllerAddress | None] = [None]
+            apis, own = broker.controller_apis, broker.authorization.own
+            channels = ControllerChannels(broker, apis, lambda: leader[0], own)
+            channel = channels.open("forwarding")
+            permissions = broker.authorization.permissions("User:a", "127.0.0.1", ApiKey.CREATE_ACLS)
+            client = CONTEXT._replace(api_version=3, permissions=permissions)
+            forwarded = asyncio.create_task(Forwarding(broker, apis, channel).forward(grant, client))
+            await asyncio.sleep(0)
+            leader[0] = ControllerAddress(broker.node_id, "127.0.0.1", 1)
+            channel.leader_changed()
+            answer = await forwarded
+            assert isinstance(answer, bytes)
+            response, _ = CreateAclsResponse.decode(3, answer)
+            [result] = response.results
+            assert result.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+            assert broker.image.acls.existing == set()
+            channels.close()
 
     asyncio.run(asyncio.wait_for(scenario(), 30))

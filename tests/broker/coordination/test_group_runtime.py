@@ -25,6 +25,7 @@ from penstock.protocol.messages import (
     OffsetFetchRequest,
     SyncGroupRequest,
 )
+from penstock.security.permissions import UNRESTRICTED
 from virtual_time import WORK_S, run_virtually
 from waiting import until
 
@@ -32,7 +33,7 @@ SUBSCRIPTION = b"\x00\x00\x00\x00\x00\x01\x00\x02t1\xff\xff\xff\xff"
 
 
 def caller(version: int) -> RequestContext:
-    return RequestContext(version, "client", "127.0.0.1", "User:ANONYMOUS", "PLAINTEXT")
+    return RequestContext(version, "client", "127.0.0.1", "User:ANONYMOUS", "PLAINTEXT", UNRESTRICTED)
 
 
 def commit(broker: Broker, group_id: str, topic: str, offset: int) -> ErrorCode:

@@ -26,6 +26,7 @@ from penstock.protocol.messages import (
     SyncGroupRequest,
     SyncGroupResponse,
 )
+from penstock.security.permissions import UNRESTRICTED
 from penstock.storage.names import TopicPartition
 from several_replicas import Followed, commit_all, follow_all
 from virtual_time import run_virtually
@@ -40,7 +41,7 @@ AWAY = (
 
 
 def caller(version: int) -> RequestContext:
-    return RequestContext(version, "client", "127.0.0.1", "User:ANONYMOUS", "PLAINTEXT")
+    return RequestContext(version, "client", "127.0.0.1", "User:ANONYMOUS", "PLAINTEXT", UNRESTRICTED)
 
 
 def commit(

@@ -28,6 +28,7 @@ from penstock.protocol.messages import (
     ProduceResponse,
 )
 from penstock.protocol.records import decode_batch, decode_end_txn_marker
+from penstock.security.permissions import UNRESTRICTED
 from penstock.storage.producers.verification import NOT_REQUIRED
 from several_replicas import Followed, commit_all, follow_all
 from virtual_time import run_virtually
@@ -249,7 +250,7 @@ def test_who_leads_a_partition_only_since_its_coordinator_was_asked_sends_the_pr
             (topic,) = request.topic_data
             other = batch_of(b"y", producer=(*producer, 0), transactional=True)
             topic.partition_data.append(ProduceRequest.PartitionProduceData(index=1, records=other))
-            context = RequestContext(12, "client", "127.0.0.1", "User:ANONYMOUS", "PLAINTEXT")
+            context = RequestContext(12, "client", "127.0.0.1", "User:ANONYMOUS", "PLAINTEXT", UNRESTRICTED)
             with monkeypatch.context() as patched:
                 patched.setattr(broker.replicas, "leader", leader_elsewhere)
                 produced = later(produce.handle(broker, request, context))

@@ -43,6 +43,7 @@ from penstock.protocol.messages import (
     ListOffsetsResponse,
 )
 from penstock.protocol.records import Record, decode_batch, encode_batch
+from penstock.security.permissions import UNRESTRICTED
 from penstock.storage.config import LogConfig
 from penstock.storage.directories.log_manager import LogManager
 from penstock.storage.names import TopicPartition
@@ -404,7 +405,7 @@ class History:
 
         def serve() -> None:
             arrived, _ = FetchRequest.decode(FETCH_VERSION, memoryview(data), 0)
-            context = RequestContext(FETCH_VERSION, "", "", "", "")
+            context = RequestContext(FETCH_VERSION, "", "", "", "", UNRESTRICTED)
             answer = fetch.handle(leader, arrived, context)  # type: ignore[arg-type]
             answer.when_done(lambda done: answers.append(done.result()))
 

@@ -21,6 +21,7 @@ from penstock.protocol.messages import (
     TopicRecord,
 )
 from penstock.protocol.uuids import uuid_from_text
+from penstock.security.permissions import UNRESTRICTED
 
 
 def chosen(broker: Broker) -> dict[int, bytes]:
@@ -169,7 +170,7 @@ def test_a_cordoned_directory_takes_no_new_replicas(tmp_path: Path) -> None:
                 directory = broker.logs.directory_of("t", partition)
                 assert directory is not None
                 assert directory.path == tmp_path / "b"
-            caller = RequestContext(5, "client", "127.0.0.1", "User:ANONYMOUS", "PLAINTEXT")
+            caller = RequestContext(5, "client", "127.0.0.1", "User:ANONYMOUS", "PLAINTEXT", UNRESTRICTED)
             described = describe_log_dirs.handle(broker, DescribeLogDirsRequest(topics=None), caller)
             assert {Path(r.log_dir).name: r.is_cordoned for r in described.results} == {"a": True, "b": False}
             assert await cordon(broker, "*") is ErrorCode.NONE

@@ -29,6 +29,7 @@ from penstock.protocol.messages import (
     VotersRecord,
 )
 from penstock.protocol.uuids import uuid_from_text
+from penstock.security.permissions import UNRESTRICTED
 from penstock.storage.directories import meta_properties
 from penstock.testing.simulator.loop import VirtualLoop
 from virtual_time import VirtualMachine
@@ -136,7 +137,7 @@ class Member:
             )
         else:
             request, _ = api_keys.request_class(key).decode(version, frame, position)
-            context = RequestContext(version, "test", "127.0.0.1", "User:ANONYMOUS", LISTENER)
+            context = RequestContext(version, "test", "127.0.0.1", "User:ANONYMOUS", LISTENER, UNRESTRICTED)
             response = await self.quorum.handle(request, context)
         head = ResponseHeader(correlation_id=header.correlation_id)
         head_version = api_keys.response_header_version(key, version)

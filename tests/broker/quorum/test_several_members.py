@@ -21,12 +21,13 @@ from penstock.protocol.messages import (
     RemoveRaftVoterResponse,
 )
 from penstock.protocol.uuids import uuid_from_text
+from penstock.security.permissions import UNRESTRICTED
 from penstock.storage.directories import meta_properties
 from penstock.storage.errors import StorageFailed
 from virtual_time import run_virtually
 from waiting import until
 
-CONTEXT = RequestContext(2, "test", "127.0.0.1", "User:ANONYMOUS", LISTENER)
+CONTEXT = RequestContext(2, "test", "127.0.0.1", "User:ANONYMOUS", LISTENER, UNRESTRICTED)
 
 
 @asynccontextmanager

@@ -1,7 +1,8 @@
 """The authorizer of this node: it follows the ACLs of the metadata, and answers what a requester may do.
 
 A node without ``authorizer.class.name`` has none, and everything is allowed. What a node asks its own
-controller without a connection is always allowed; all others, nodes included, need permissions.
+controller without a connection is allowed, unless it asks in the name of a client; all others, nodes
+included, need permissions.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.protocol import api_keys
 from penstock.security.authorizer import Authorizer
-from penstock.security.permissions import UNRESTRICTED, Granted, Permissions
+from penstock.security.permissions import UNRESTRICTED, Granted, OwnPermissions, Permissions
 
 if TYPE_CHECKING:
     from penstock.broker.control.metadata_follower import MetadataFollower
@@ -37,6 +38,10 @@ class Authorization:
             else None
         )
         """The authorizer; None if this node has none."""
+        self.own: Final[Permissions] = (
+            UNRESTRICTED if self.authorizer is None else OwnPermissions(self.authorizer)
+        )
+        """The permissions of this node at its own controller."""
         self._quorum = quorum
         self._metadata = metadata
         self._version = 0

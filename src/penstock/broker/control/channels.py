@@ -20,17 +20,26 @@ if TYPE_CHECKING:
     from penstock.broker.control.controller_apis import ControllerApis
     from penstock.broker.control.host import ControlHost
     from penstock.protocol.codec import Message
+    from penstock.security.permissions import Permissions
 
 LOOPBACK: Final = "127.0.0.1"
 
 
 class ControllerChannels:
-    """The channels of one node. `MetadataFollower.watch` registers it for leader changes."""
+    """The channels of one node. `MetadataFollower.watch` registers it for leader changes.
+
+    ``own`` are the permissions of the node at its own controller.
+    """
 
     def __init__(
-        self, host: ControlHost, apis: ControllerApis, leader: Callable[[], ControllerAddress | None]
+        self,
+        host: ControlHost,
+        apis: ControllerApis,
+        leader: Callable[[], ControllerAddress | None],
+        own: Permissions,
     ) -> None:
         self._host = host
+        self._own = own
         self._apis = apis
         self._leader = leader
         self._channels: list[ControllerChannel] = []
@@ -64,7 +73,7 @@ class ControllerChannels:
         assert handle is not None, f"no controller handles {key.name}"
         version = api_range(key)[1]
         listener_name = self._host.config.controller_listener_names[0]
-        context = RequestContext(version, client_id, LOOPBACK, ANONYMOUS, listener_name)
+        context = RequestContext(version, client_id, LOOPBACK, ANONYMOUS, listener_name, self._own)
         try:
             response = await handle(request, context)
         except KafkaError as error:

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from penstock.security.permissions import UNRESTRICTED, Permissions
-
 if TYPE_CHECKING:
     from penstock.protocol.messages import SaslAuthenticateResponse, SaslHandshakeResponse
+    from penstock.security.permissions import Permissions
 
 
 class Authentication(Protocol):
@@ -35,9 +34,9 @@ class RequestContext(NamedTuple):
     principal: str
     """`ANONYMOUS` on a listener without authentication."""
     listener_name: str
+    permissions: Permissions
+    """The permissions of the principal. Handlers ask them about each resource that a request names."""
     is_forwarded: bool = False
     """Whether a broker has forwarded the request, on this node or in an Envelope."""
-    permissions: Permissions = UNRESTRICTED
-    """The permissions of the principal. Handlers ask them about each resource that a request names."""
     authentication: Authentication | None = None
     """The connection's authentication; None on a listener without SASL."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from random import Random
 from typing import Final, TypeVar
 
 from penstock.broker.peers import wire
@@ -19,7 +21,8 @@ from penstock.protocol.messages import (
     SaslHandshakeRequest,
     SaslHandshakeResponse,
 )
-from penstock.security.sasl.clients import Login, SaslRejected, converse
+from penstock.security.sasl.clients import Conversation, Login, SaslRejected, converse
+from penstock.security.scram import new_nonce
 
 log = logging.getLogger(__name__)
 
@@ -37,15 +40,15 @@ class LoginFailed(OSError):
 
 
 class SaslDial:
-    """Opens links by another dial, and logs in on them."""
+    """Opens links by another dial, and logs in on them. ``rng`` makes nonces."""
 
-    def __init__(self, dial: Dial, mechanism: str, login: Login) -> None:
+    def __init__(self, dial: Dial, mechanism: str, login: Login, rng: Random) -> None:
         self._dial = dial
+        self._start = partial(converse, mechanism, login, partial(new_nonce, rng))
         self._mechanism = mechanism
-        self._login = login
 
     async def __call__(self, host: str, port: int, end: LinkEnd) -> Link:
-        link = SaslLink(end, self._mechanism, self._login)
+        link = SaslLink(end, self._mechanism, self._start)
         await link.open(self._dial, host, port)
         return link
 
@@ -53,10 +56,10 @@ class SaslDial:
 class SaslLink:
     """A link that is logged in. It is the end of the link below, and the link of the end above."""
 
-    def __init__(self, end: LinkEnd, mechanism: str, login: Login) -> None:
+    def __init__(self, end: LinkEnd, mechanism: str, start: Callable[[], Conversation]) -> None:
         self._end = end
         self._mechanism = mechanism
-        self._login = login
+        self._start = start
         self._loop = asyncio.get_running_loop()
         self._link: Link | None = None
         self._answer: asyncio.Future[memoryview] | None = None
@@ -138,7 +141,7 @@ class SaslLink:
         if chosen.error_code:
             offered = ", ".join(chosen.mechanisms)
             raise SaslRejected(f"{self._mechanism} is not enabled; the node offers {offered or 'nothing'}")
-        conversation = converse(self._mechanism, self._login)
+        conversation = self._start()
         message = next(conversation)
         while True:
             request = SaslAuthenticateRequest(auth_bytes=message)

@@ -6,9 +6,9 @@ The settings of a mechanism are those with the prefix of listener and mechanism,
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable
 from functools import partial
+from random import Random
 from typing import TYPE_CHECKING, Final
 
 from penstock.broker.peers.link import Dial
@@ -18,7 +18,7 @@ from penstock.metadata.configs.definition import invalid
 from penstock.security.sasl import plain, scram
 from penstock.security.sasl.clients import parse_login
 from penstock.security.sasl.jaas import EXPECTED, parse_jaas
-from penstock.security.scram import ScramMechanism
+from penstock.security.scram import ScramMechanism, new_nonce
 
 if TYPE_CHECKING:
     from penstock.metadata.image.scram import ScramImage
@@ -28,6 +28,7 @@ SASL_PROTOCOLS: Final = frozenset({"SASL_PLAINTEXT", "SASL_SSL"})
 MECHANISMS: Final = ("PLAIN", *(mechanism.title for mechanism in ScramMechanism))
 _PLAIN_MODULE: Final = "org.apache.kafka.common.security.plain.PlainLoginModule"
 _USER: Final = "user_"
+_SECRET_BYTES: Final = 32
 
 
 class SaslListener:
@@ -39,10 +40,13 @@ class SaslListener:
         config: BrokerConfig,
         users: Callable[[], ScramImage],
         clock_ms: Callable[[], int],
+        rng: Random,
     ) -> None:
         self._prefix = f"listener.name.{name.lower()}."
         self._config = config
         self._users = users
+        self._nonce = partial(new_nonce, rng)
+        self._secret_without_users = rng.randbytes(_SECRET_BYTES)  # there is nothing to hide then
         self.now_ms = clock_ms
         self.mechanisms = tuple(config.get_list(self._prefix + "sasl.enabled.mechanisms"))
         self.max_receive_bytes = config.get_int(self._prefix + "sasl.server.max.receive.size")
@@ -60,7 +64,12 @@ class SaslListener:
         number = ScramMechanism.of_title(mechanism)
         assert number is not None, f"{mechanism} is enabled"
         users = self._users()
-        return scram.converse(number, partial(users.credential, number), lambda: users.secret() or _RANDOM)
+        return scram.converse(
+            number,
+            partial(users.credential, number),
+            lambda: users.secret() or self._secret_without_users,
+            self._nonce,
+        )
 
     def session_ms(self, mechanism: str) -> int:
         """The longest time of a session; 0 if it has no end."""
@@ -92,10 +101,6 @@ class SaslListener:
         }
 
 
-_RANDOM: Final = secrets.token_bytes(32)
-"""It makes the salts of unknown names while no user has a credential; there is nothing to hide then."""
-
-
 class NodeSasl:
     """The SASL of all listeners of a node. Raises InvalidConfig."""
 
@@ -104,10 +109,12 @@ class NodeSasl:
         config: BrokerConfig,
         users: Callable[[], ScramImage],
         clock_ms: Callable[[], int],
+        rng: Random,
     ) -> None:
         self._config = config
+        self._rng = rng
         self._listeners = {
-            listener.name: SaslListener(listener.name, config, users, clock_ms)
+            listener.name: SaslListener(listener.name, config, users, clock_ms, rng)
             for listener in config.listeners
             if listener.security_protocol in SASL_PROTOCOLS
         }
@@ -127,7 +134,7 @@ class NodeSasl:
                 name, f"{name} is not set: expected {EXPECTED} for connections to other nodes"
             )
         try:
-            return SaslDial(dial, mechanism, parse_login(text))
+            return SaslDial(dial, mechanism, parse_login(text), self._rng)
         except ValueError as error:
             raise InvalidConfig(name, f"{name}: expected {error}") from None
 

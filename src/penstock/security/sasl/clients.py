@@ -12,7 +12,6 @@ from __future__ import annotations
 import base64
 import binascii
 import hmac
-import secrets
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
@@ -30,8 +29,6 @@ MAX_ITERATIONS: Final = 5_000_000
 A server that asks for more may want to exhaust the processor. One that asks for fewer than `MIN_ITERATIONS`
 may want to crack the password.
 """
-
-_NONCE_BYTES: Final = 24
 
 MECHANISMS: Final = ("PLAIN", *(mechanism.title for mechanism in ScramMechanism))
 
@@ -59,17 +56,13 @@ def parse_login(jaas: str) -> Login:
     return Login(options["username"], options["password"])
 
 
-def converse(mechanism: str, login: Login, nonce: Callable[[], str] | None = None) -> Conversation:
+def converse(mechanism: str, login: Login, nonce: Callable[[], str] = scram.new_nonce) -> Conversation:
     """Start a conversation by one of `MECHANISMS`. ``nonce`` makes SCRAM's nonce, text without a comma."""
     if mechanism == "PLAIN":
         return _plain(login)
     scram_mechanism = ScramMechanism.of_title(mechanism)
     assert scram_mechanism is not None
-    return _scram(scram_mechanism, login, (nonce or _nonce)())
-
-
-def _nonce() -> str:
-    return base64.b64encode(secrets.token_bytes(_NONCE_BYTES)).decode()
+    return _scram(scram_mechanism, login, nonce())
 
 
 def _plain(login: Login) -> Conversation:

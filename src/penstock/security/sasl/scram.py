@@ -10,7 +10,6 @@ import base64
 import binascii
 import hmac
 import re
-import secrets
 from collections.abc import Callable
 from typing import Final
 
@@ -20,10 +19,10 @@ from penstock.security.scram import (
     SALT_BYTES,
     ScramCredential,
     ScramMechanism,
+    new_nonce,
     stored_key,
 )
 
-_NONCE_BYTES: Final = 24
 _NAME: Final = "(?:[^=,\0]|=2C|=3D)+"
 _EXTENSIONS: Final = "(?:,[A-Za-z]+=[^,\0]+)*"
 _NONCE: Final = r"[\x21-\x2B\x2D-\x7E]+"
@@ -41,11 +40,12 @@ def converse(
     mechanism: ScramMechanism,
     credential_of: Callable[[str], ScramCredential | None],
     secret: Callable[[], bytes],
-    nonce: Callable[[], str] = lambda: base64.b64encode(secrets.token_bytes(_NONCE_BYTES)).decode(),
+    nonce: Callable[[], str] = new_nonce,
 ) -> Conversation:
     """Converse with a client that proves that it knows a password.
 
     ``secret`` makes the salts of names that nobody has; who does not know it cannot tell them from others.
+    ``nonce`` makes the server's part of the nonce.
     """
     first = _CLIENT_FIRST.fullmatch(_text((yield b"")))
     if first is None:

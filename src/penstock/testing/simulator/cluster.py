@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from penstock.metadata.configs.support import RACK_AWARE_SELECTOR
 from penstock.testing.crash_files import Died
+from penstock.testing.simulator.access import LISTENER, PROPERTIES, Access
 from penstock.testing.simulator.clients.client import Address, ClientSettings
 from penstock.testing.simulator.history import History, Violation
 from penstock.testing.simulator.layout import CLIENT_PORT, host_of
@@ -67,13 +68,17 @@ class SimulatedCluster:
         self.network = Network(loop, Random(rng.getrandbits(64)))
         self.history = History()
         self.topics = Topics(self.history)
+        self.access = Access()
         self.failures: list[BaseException] = []
         self.layout = layout = scenario.layout
         common = {
             "controller.listener.names": "CONTROLLER",
-            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "listener.security.protocol.map": (
+                f"PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,{LISTENER}:SASL_PLAINTEXT"
+            ),
             "inter.broker.listener.name": "PLAINTEXT",
             **FASTER,
+            **(PROPERTIES if scenario.has_guests else {}),
         }
         self.nodes = {
             node_id: VirtualNode(
@@ -81,7 +86,7 @@ class SimulatedCluster:
                 self.network,
                 directory / f"node{node_id}",
                 node_id,
-                {**common, **layout.properties(node_id)},
+                {**common, **layout.properties(node_id, guests=scenario.has_guests)},
                 scenario.log_directories,
                 rng,
                 layout.format,

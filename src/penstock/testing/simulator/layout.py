@@ -9,6 +9,7 @@ from typing import Final
 
 from penstock.broker.setup.storage_format import FormatOptions, format_storage
 from penstock.storage.directories import meta_properties
+from penstock.testing.simulator.access import GUESTS_PORT, LISTENER
 from penstock.testing.simulator.nodes import EPOCH_MS, VirtualNode
 
 CLUSTER_ID: Final = "simulatedClusterIdAAAA"
@@ -43,11 +44,13 @@ class Layout:
         roles = (("broker", self.brokers), ("controller", self.controllers))
         return ",".join(role for role, ids in roles if node_id in ids)
 
-    def properties(self, node_id: int) -> dict[str, str]:
-        """The configuration of a node."""
+    def properties(self, node_id: int, *, guests: bool) -> dict[str, str]:
+        """The configuration of a node; with ``guests``, brokers have a listener for them."""
         listeners = []
         if node_id in self.brokers:
             listeners.append(f"PLAINTEXT://{host_of(node_id)}:{CLIENT_PORT}")
+            if guests:
+                listeners.append(f"{LISTENER}://{host_of(node_id)}:{GUESTS_PORT}")
         if node_id in self.controllers and not self.is_one_node:
             listeners.append(f"CONTROLLER://{host_of(node_id)}:{CONTROLLER_PORT}")
         properties = {

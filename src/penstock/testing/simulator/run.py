@@ -14,9 +14,12 @@ from typing import Final
 
 from penstock.protocol.errors import KafkaError
 from penstock.testing.crash_files import Died
+from penstock.testing.simulator.access import GUESTS
+from penstock.testing.simulator.clients.access_admin import AccessAdmin
 from penstock.testing.simulator.clients.admin import Admin
 from penstock.testing.simulator.clients.client import Client
 from penstock.testing.simulator.clients.consumer import READ_COMMITTED, READ_UNCOMMITTED, Consumer
+from penstock.testing.simulator.clients.guest import Guest
 from penstock.testing.simulator.clients.member import Member
 from penstock.testing.simulator.clients.producer import Producer
 from penstock.testing.simulator.clients.topic_admin import TopicAdmin
@@ -59,6 +62,9 @@ class Report:
     added_partitions: int = 0
     deleted_records: int = 0
     """Requests to delete records."""
+    access_changes: int = 0
+    decisions: int = 0
+    """Decisions about guests that could be checked."""
     lost_directories: int = 0
     """Lost directories that their nodes survived."""
     faults: dict[str, int] = field(default_factory=dict)
@@ -71,7 +77,8 @@ class Report:
             f"callbacks={self.callbacks} batches={self.batches} reads={self.reads} "
             f"transactions={self.transactions} generations={self.generations} "
             f"topics={self.deleted_topics}/{self.added_partitions} trims={self.deleted_records} "
-            f"directories={self.lost_directories} faults={sum(self.faults.values())} "
+            f"access={self.access_changes}/{self.decisions} directories={self.lost_directories} "
+            f"faults={sum(self.faults.values())} "
             f"trace={self.trace:08x} {outcome}"
         )
 
@@ -150,6 +157,7 @@ class _Run:
         )
         self.writers: list[Producer] = []
         self.clients: list[Client] = []
+        self.guests: list[Guest] = []
 
     async def run(self) -> None:
         cluster, scenario = self.cluster, self.scenario
@@ -212,6 +220,24 @@ class _Run:
         if scenario.deletes_records:
             lasting = [found for found in self.topics.partitions if found.topic == TOPIC]
             self.clients.append(Trimmer(settings, "trimmer", rng(), lasting, self.observer.state_of))
+        if scenario.has_guests:
+            self._invite_guests()
+
+    def _invite_guests(self) -> None:
+        settings, rng, cluster = self.cluster.settings, self._new_rng, self.cluster
+        lasting = [Partition(topic, 0, self._id_of(topic)) for topic in (TOPIC, OTHER_TOPIC)]
+        self.guests = [
+            Guest(settings, f"{user}.{number}", rng(), user, cluster.access, cluster.nodes, lasting)
+            for user in GUESTS
+            for number in range(2)
+        ]
+        hosts = [guest.machine.host for guest in self.guests]
+        topics = [partition.topic for partition in lasting]
+        admin = AccessAdmin(settings, "access-admin", rng(), cluster.access, topics, hosts)
+        self.clients += [admin, *self.guests]
+
+    def _id_of(self, topic: str) -> bytes:
+        return next(found.topic_id for found in self.topics.partitions if found.topic == topic)
 
     def _new_rng(self) -> Random:
         return Random(self.rng.getrandbits(64))
@@ -250,6 +276,22 @@ class _Run:
         for client in self.clients:
             client.stopping = True
 
+        await self._let_clients_finish(looking)
+        for node in self.cluster.nodes.values():
+            self.faults.directories.repair(node)
+        await self._settle(looking)
+        await self._read_all()
+        await self._find_offsets()
+        await self._settle(looking)
+        await self._check_access(looking)
+        self.observer.check_agreement()
+        await self.cluster.until(
+            lambda: "; ".join(self.observer.wrong_directories()),
+            lambda: not self.observer.wrong_directories(),
+            RECOVERY_S,
+        )
+
+    async def _let_clients_finish(self, looking: asyncio.Task[None]) -> None:
         def waiting() -> str:
             return (
                 f"every client is done; still running: {', '.join(client.name for client in self._at_work())}"
@@ -260,18 +302,6 @@ class _Run:
             return not self._at_work()
 
         await self.cluster.until(waiting, are_done, RECOVERY_S)
-        for node in self.cluster.nodes.values():
-            self.faults.directories.repair(node)
-        await self._settle(looking)
-        await self._read_all()
-        await self._find_offsets()
-        await self._settle(looking)
-        self.observer.check_agreement()
-        await self.cluster.until(
-            lambda: "; ".join(self.observer.wrong_directories()),
-            lambda: not self.observer.wrong_directories(),
-            RECOVERY_S,
-        )
 
     def _at_work(self) -> list[Client]:
         return [client for client in self.clients if client.task is None or not client.task.done()]
@@ -323,6 +353,15 @@ class _Run:
                 await self.cluster.until(f"{writer.group_id} has a stable offset", asking.done, RECOVERY_S)
                 self.cluster.history.check_offset(writer.own, asking.result())
 
+    async def _check_access(self, looking: asyncio.Task[None]) -> None:
+        """Check that every node has the ACLs and passwords of guests, and decides by them."""
+        for node in self.cluster.up:
+            assert node.broker is not None
+            self.cluster.access.check(node.broker.image, node.node_id)
+        for guest in self.guests:
+            guest.start_last_visits()
+        await self._let_clients_finish(looking)
+
     def count(self) -> None:
         """Write the counts into the report."""
         report = self.report
@@ -333,4 +372,6 @@ class _Run:
         report.deleted_topics, report.added_partitions = self.topics.deletions, self.topics.growths
         report.deleted_records = sum(c.deletions for c in self.clients if isinstance(c, Trimmer))
         report.faults = dict(self.faults.counts)
+        report.access_changes = self.cluster.access.changes
+        report.decisions = sum(guest.decisions for guest in self.guests)
         report.lost_directories = self.faults.directories.survived

@@ -42,6 +42,8 @@ class Scenario:
     """The number of log directories of each node."""
     grows: bool
     """Whether the last of more than three brokers joins while the others run."""
+    has_guests: bool
+    """Whether there are clients that need permissions, which change while they work."""
 
     @classmethod
     def of(cls, rng: Random) -> Scenario:
@@ -60,4 +62,5 @@ class Scenario:
             deletes_records=rng.random() < 0.4,
             log_directories=rng.choice((1, 1, 2, 3)),
             grows=rng.random() < 0.5,
+            has_guests=rng.random() < 0.4,
         )

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from random import Random
 from typing import Final, NamedTuple, TypeVar
 
-from penstock.broker.peers import Peer, PeerError, PeerSettings
+from penstock.broker.peers import Dial, Peer, PeerError, PeerSettings
 from penstock.protocol.codec import Message
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import (
@@ -94,6 +94,10 @@ class Client:
     async def pause(self, seconds: float = BACKOFF_S) -> None:
         await asyncio.sleep(seconds * self.rng.uniform(0.5, 1.5))
 
+    def dial(self) -> Dial:
+        """The way in which this client opens connections."""
+        return self.settings.network.dial()
+
     async def ask(
         self, address: Address, request: Message, response_type: type[R], timeout_ms: int = REQUEST_TIMEOUT_MS
     ) -> R:
@@ -101,7 +105,7 @@ class Client:
         peer = self._peers.get(address)
         if peer is None:
             peer = self._peers[address] = Peer(
-                self.settings.network.dial(),
+                self.dial(),
                 address.host,
                 address.port,
                 node_id=address.node_id,
