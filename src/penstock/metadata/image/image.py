@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias, cast
 
 from penstock.metadata.image.acls import AclsImage
+from penstock.metadata.image.client_quotas import ClientQuotasImage
 from penstock.metadata.image.cluster import BrokerRegistration, ClusterImage
 from penstock.metadata.image.configs import ConfigResource, ConfigsImage, ResourceType
 from penstock.metadata.image.scram import ScramImage
@@ -24,10 +25,10 @@ from penstock.protocol import messages as m
 
 log = logging.getLogger(__name__)
 
-QuotaEntity: TypeAlias = tuple[tuple[str, str | None], ...]
-
-
-_Copyable: Final = (TopicsImage, ClusterImage, ConfigsImage, AclsImage, ScramImage, dict, list)
+_Copyable: Final = (
+    *(TopicsImage, ClusterImage, ConfigsImage, ClientQuotasImage, AclsImage, ScramImage),
+    *(dict, list),
+)
 
 
 @dataclass(slots=True)
@@ -67,7 +68,7 @@ class MetadataImage:
         self.features: dict[str, int] = {}
         self.next_producer_id = 0
         self.producer_ids: m.ProducerIdsRecord | None = None
-        self.client_quotas: dict[QuotaEntity, dict[str, float]] = {}
+        self.client_quotas = ClientQuotasImage()
         self.acls = AclsImage()
         self.scram = ScramImage()
         self.delegation_tokens: dict[str, m.DelegationTokenRecord] = {}
@@ -82,7 +83,6 @@ class MetadataImage:
                 for name, value in self.__dict__.items()
             }
         )
-        twin.client_quotas = {entity: dict(quotas) for entity, quotas in self.client_quotas.items()}
         return twin
 
     @property
@@ -139,14 +139,7 @@ class MetadataImage:
         yield from self.cluster.records()
         yield from self.topics.records()
         yield from self.configs.records()
-        for entity, quotas in self.client_quotas.items():
-            for key, value in sorted(quotas.items()):
-                yield m.ClientQuotaRecord(
-                    entity=[m.ClientQuotaRecord.EntityData(entity_type=t, entity_name=n) for t, n in entity],
-                    key=key,
-                    value=value,
-                    remove=False,
-                )
+        yield from self.client_quotas.records()
         if self.producer_ids is not None:
             yield self.producer_ids
         yield from self.acls.records()
@@ -256,14 +249,7 @@ def _producer_ids(image: MetadataImage, record: m.ProducerIdsRecord, _delta: Met
 
 
 def _client_quota(image: MetadataImage, record: m.ClientQuotaRecord, _delta: MetadataDelta) -> None:
-    entity = tuple(sorted((part.entity_type, part.entity_name) for part in record.entity))
-    quotas = image.client_quotas.setdefault(entity, {})
-    if record.remove:
-        quotas.pop(record.key, None)
-    else:
-        quotas[record.key] = record.value
-    if not quotas:
-        del image.client_quotas[entity]
+    image.client_quotas.replay(record)
 
 
 def _acl(image: MetadataImage, record: m.AccessControlEntryRecord, _delta: MetadataDelta) -> None:
