@@ -64,13 +64,16 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "quorum": {"network", "peers", "setup"},
         "control": {"network", "peers", "setup", "quorum", "tls"},
         "partitions": {"network", "peers", "setup"},
+        "quotas": set(),
         "following": {"peers", "partitions"},
         "reading": {"network", "partitions", "following"},
         "coordination": {"network", "peers", "setup", "partitions", "following", "control"},
         "metrics": {
             *{"network", "quorum", "control", "partitions", "following", "reading", "coordination", "tls"}
         },
-        "api": {*{"network", "setup", "quorum", "control", "partitions", "reading", "coordination"}},
+        "api": {
+            *{"network", "setup", "quorum", "control", "partitions", "quotas", "reading", "coordination"}
+        },
     },
     "storage": {
         "names": set(),
