@@ -424,6 +424,11 @@ def describe_users(_topics: Topics) -> m.DescribeUserScramCredentialsRequest:
     return m.DescribeUserScramCredentialsRequest(users=[user])
 
 
+def alter_quotas(_topics: Topics) -> m.AlterClientQuotasRequest:
+    entity = m.AlterClientQuotasRequest.EntityData(entity_type="user", entity_name="ann")
+    return m.AlterClientQuotasRequest(entries=[m.AlterClientQuotasRequest.EntryData(entity=[entity])])
+
+
 def constant(request: Message) -> Callable[[Topics], Message]:
     return lambda _topics: request
 
@@ -585,6 +590,12 @@ ASKED: Final[tuple[Asked, ...]] = (
     Asked("delete ACLs", delete_acls, (cluster("DESCRIBE"), cluster("ALTER"))),
     Asked("alter users", alter_users, (cluster("DESCRIBE"), cluster("ALTER"))),
     Asked("describe users", describe_users, (cluster("ALTER"), cluster("DESCRIBE"))),
+    Asked("alter quotas", alter_quotas, (cluster("ALTER"), cluster("ALTER_CONFIGS"))),
+    Asked(
+        "describe quotas",
+        constant(m.DescribeClientQuotasRequest()),
+        (cluster("DESCRIBE"), cluster("DESCRIBE_CONFIGS")),
+    ),
     Asked("delete a topic by name", delete_topics(ids=False), (topic("DESCRIBE", "gone"),)),
     Asked(
         "delete a topic by id",

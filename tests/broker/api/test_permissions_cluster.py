@@ -151,6 +151,13 @@ OPERATORS: Final[dict[ApiKey, Message]] = {
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: m.AlterUserScramCredentialsRequest(
         deletions=[m.AlterUserScramCredentialsRequest.ScramCredentialDeletion(name="nobody", mechanism=1)]
     ),
+    ApiKey.ALTER_CLIENT_QUOTAS: m.AlterClientQuotasRequest(
+        entries=[
+            m.AlterClientQuotasRequest.EntryData(
+                entity=[m.AlterClientQuotasRequest.EntityData(entity_type="user", entity_name="ann")]
+            )
+        ]
+    ),
     ApiKey.UNREGISTER_BROKER: m.UnregisterBrokerRequest(broker_id=99),
     ApiKey.DESCRIBE_QUORUM: m.DescribeQuorumRequest(
         topics=[

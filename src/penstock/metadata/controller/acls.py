@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
-from penstock.metadata.controller.state import ControllerState, Decision, Refusal
+from penstock.metadata.controller.state import (
+    MAX_RECORDS_PER_REQUEST,
+    ControllerState,
+    Decision,
+    Refusal,
+)
 from penstock.metadata.image.acls import acl_record
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import (
@@ -28,9 +33,6 @@ from penstock.security.acls import (
 
 CreationResult: TypeAlias = CreateAclsResponse.AclCreationResult
 FilterResult: TypeAlias = DeleteAclsResponse.DeleteAclsFilterResult
-
-MAX_RECORDS_PER_REQUEST: Final = 10_000
-"""As in Kafka: all records of a request form one batch, and this limits the batch's size."""
 
 
 def create_acls(state: ControllerState, request: CreateAclsRequest) -> Decision[CreateAclsResponse]:

@@ -25,6 +25,9 @@ R = TypeVar("R")
 
 DEFAULT_SESSION_TIMEOUT_MS: Final = 9000
 
+MAX_RECORDS_PER_REQUEST: Final = 10_000
+"""As in Kafka: all records of a request form one batch, and this limits the batch's size."""
+
 
 class Decision(NamedTuple, Generic[R]):
     """The records to append, and the response to send once they are committed.
