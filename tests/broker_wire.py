@@ -30,11 +30,18 @@ CLIENT_ID = "wire"
 class Wire:
     """A connection. A test can pipeline by calling `send` several times before `receive`."""
 
-    def __init__(self, bootstrap_servers: str, timeout_s: float = 60.0, source: str | None = None) -> None:
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        timeout_s: float = 60.0,
+        source: str | None = None,
+        client_id: str = CLIENT_ID,
+    ) -> None:
         """``source`` is the address of this end of the connection, by default the kernel's choice."""
         host, port = bootstrap_servers.rsplit(":", 1)
         own = None if source is None else (source, 0)
         self.socket = socket.create_connection((host, int(port)), timeout_s, own)
+        self.client_id = client_id
         self._sent: list[tuple[int, ApiKey, int]] = []
         self._correlation_ids = itertools.count(1)
 
@@ -60,7 +67,7 @@ class Wire:
             request_api_key=key,
             request_api_version=used,
             correlation_id=correlation_id,
-            client_id=CLIENT_ID,
+            client_id=self.client_id,
         ).encode(api_keys.request_header_version(key, used))
         body = header + request.encode(used)
         return struct.pack(">i", len(body)) + body, correlation_id, key, used

@@ -69,7 +69,8 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "reading": {"network", "partitions", "following"},
         "coordination": {"network", "peers", "setup", "partitions", "following", "control"},
         "metrics": {
-            *{"network", "quorum", "control", "partitions", "following", "reading", "coordination", "tls"}
+            *{"network", "quorum", "control", "partitions", "quotas", "following", "reading"},
+            *{"coordination", "tls"},
         },
         "api": {
             *{"network", "setup", "quorum", "control", "partitions", "quotas", "reading", "coordination"}

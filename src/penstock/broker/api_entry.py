@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from penstock.broker.network.context import RequestContext
     from penstock.broker.network.dispatch import Dispatcher
     from penstock.broker.partitions.schema_validation import SchemaIds
+    from penstock.broker.quotas.mutations import MutationQuotas
     from penstock.broker.tls.listeners import NodeTls
 
 P = TypeVar("P")
@@ -51,6 +52,7 @@ class NodeParts(ControlHost, ReadingHost, TransactionHost, Protocol):
     controller_apis: ControllerApis
     controller_dispatcher: Dispatcher
     dispatcher: Dispatcher
+    mutation_quotas: MutationQuotas
     schemas: SchemaIds
     tls: NodeTls
     transactions: TransactionCoordinatorRuntime

@@ -35,6 +35,7 @@ from penstock.broker.partitions.topic_settings import TopicSettings, topic_setti
 from penstock.broker.peers import ControllerAddress, Dial, Peer
 from penstock.broker.peers.tcp import TcpDial
 from penstock.broker.quorum.quorum import Quorum
+from penstock.broker.quotas.mutations import MutationQuotas
 from penstock.broker.reading.cold_reads import READERS, ColdReads
 from penstock.broker.reading.fetch_session import FetchSessionCache
 from penstock.broker.sasl.authentication import Authentication, handle_authenticated
@@ -133,6 +134,7 @@ class Broker:
         """The cluster's current metadata."""
         self.authorization = Authorization(config, self.quorum, self.metadata)
         self.controller = Controller(self, self.quorum, self.metadata)
+        self.mutation_quotas = self._new_mutation_quotas()
         self.controller_apis: ControllerApis = NodeControllerApis(self)
         self.channels = ControllerChannels(
             self, self.controller_apis, self._active_controller, self.authorization.own
@@ -261,6 +263,11 @@ class Broker:
             self.channels.open("directory-assignments"),
             self.loop,
         )
+
+    def _new_mutation_quotas(self) -> MutationQuotas:
+        samples = self.config.get_int("controller.quota.window.num")
+        burst_s = samples * self.config.get_int("controller.quota.window.size.seconds")
+        return MutationQuotas(lambda: self.image.client_quotas, burst_s, lambda: self.controller.now_ms)
 
     def _active_controller(self) -> ControllerAddress | None:
         """The active controller that the quorum knows. If it is this node, no address is needed."""

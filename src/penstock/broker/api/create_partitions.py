@@ -12,8 +12,9 @@ Versions:
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from penstock.broker.api.mutation_quota import quota_of, throttled
 from penstock.broker.api_entry import Api
 from penstock.metadata.controller.partitions import create_partitions
 from penstock.protocol.errors import KafkaError
@@ -21,18 +22,25 @@ from penstock.protocol.messages import CreatePartitionsRequest, CreatePartitions
 from penstock.security.acls import Operation, ResourceType
 
 if TYPE_CHECKING:
-    from penstock.broker.control.controller import Controller
+    from penstock.broker.api.mutation_quota import MutationParts
     from penstock.broker.network.context import RequestContext
+
+_STRICT_SINCE: Final = 3
 
 
 async def handle_as_controller(
-    controller: Controller, request: CreatePartitionsRequest, context: RequestContext
+    parts: MutationParts, request: CreatePartitionsRequest, context: RequestContext
 ) -> CreatePartitionsResponse:
     may_alter = context.permissions.allowed(
         Operation.ALTER, ResourceType.TOPIC, {topic.name for topic in request.topics}
     )
-    decide = partial(create_partitions, request=request, may_alter=may_alter)
-    return await controller.submit_and_follow(decide, request.timeout_ms)
+    quota = quota_of(parts, context, _STRICT_SINCE)
+    decide = partial(create_partitions, request=request, may_alter=may_alter, charge=quota.charge)
+    return await throttled(
+        quota,
+        parts.controller.submit_and_follow(decide, request.timeout_ms),
+        lambda error: answer_error(request, error, context.api_version),
+    )
 
 
 def answer_error(
@@ -49,6 +57,6 @@ def answer_error(
 
 API = (
     Api(CreatePartitionsRequest, answer_error=answer_error)
-    .on_controller(lambda node: node.controller, handle_as_controller)
+    .on_controller(lambda node: node, handle_as_controller)
     .needs((Operation.ALTER, ResourceType.TOPIC))
 )

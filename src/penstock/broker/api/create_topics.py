@@ -19,6 +19,7 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from penstock.broker.api.mutation_quota import quota_of, throttled
 from penstock.broker.api.topic_results import log_results
 from penstock.broker.api_entry import Api
 from penstock.metadata.controller.topic_names import CLUSTER_METADATA
@@ -29,17 +30,18 @@ from penstock.protocol.messages import CreateTopicsRequest, CreateTopicsResponse
 from penstock.security.acls import CLUSTER_NAME, Operation, ResourceType
 
 if TYPE_CHECKING:
-    from penstock.broker.control.controller import Controller
+    from penstock.broker.api.mutation_quota import MutationParts
     from penstock.broker.network.context import RequestContext
 
 TOPICS_PER_TURN: Final = 100
 """The number of topics encoded per turn of the event loop; each includes all its configs."""
 
 _FLEXIBLE_SINCE: Final = 5
+_STRICT_SINCE: Final = 6
 
 
 async def handle_as_controller(
-    controller: Controller, request: CreateTopicsRequest, context: RequestContext
+    parts: MutationParts, request: CreateTopicsRequest, context: RequestContext
 ) -> CreateTopicsResponse | bytes:
     permissions = context.permissions
     names = {topic.name for topic in request.topics} - {CLUSTER_METADATA}
@@ -49,8 +51,19 @@ async def handle_as_controller(
     shows_configs_of = permissions.allowed(
         Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, names, logs_denial=False
     )
-    decide = partial(create_topics, request=request, may_create=may_create, shows_configs_of=shows_configs_of)
-    response = await controller.submit_and_follow(decide, request.timeout_ms)
+    quota = quota_of(parts, context, _STRICT_SINCE)
+    decide = partial(
+        create_topics,
+        request=request,
+        may_create=may_create,
+        shows_configs_of=shows_configs_of,
+        charge=quota.charge,
+    )
+    response = await throttled(
+        quota,
+        parts.controller.submit_and_follow(decide, request.timeout_ms),
+        lambda error: answer_error(request, error, context.api_version),
+    )
     if not request.validate_only:
         log_results("created", response.topics)
     if len(response.topics) <= TOPICS_PER_TURN:
@@ -85,7 +98,7 @@ async def _encode_in_turns(response: CreateTopicsResponse, version: int) -> byte
 
 API = (
     Api(CreateTopicsRequest, answer_error=answer_error)
-    .on_controller(lambda node: node.controller, handle_as_controller)
+    .on_controller(lambda node: node, handle_as_controller)
     .needs(
         (Operation.CREATE, ResourceType.CLUSTER),
         (Operation.CREATE, ResourceType.TOPIC, "without CREATE on the cluster"),

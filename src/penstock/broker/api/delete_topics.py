@@ -16,8 +16,9 @@ Versions:
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
+from penstock.broker.api.mutation_quota import MutationParts, quota_of, throttled
 from penstock.broker.api.topic_results import log_results
 from penstock.broker.api_entry import Api
 from penstock.metadata.controller.topics import delete_topics, names_to_delete
@@ -26,21 +27,20 @@ from penstock.protocol.messages import DeleteTopicsRequest, DeleteTopicsResponse
 from penstock.security.acls import CLUSTER_NAME, Operation, ResourceType
 
 if TYPE_CHECKING:
-    from penstock.broker.control.controller import Controller
     from penstock.broker.network.context import RequestContext
     from penstock.metadata.configs import BrokerConfig
-    from penstock.metadata.controller.state import ControllerState, Decision
+    from penstock.metadata.controller.state import Charge, ControllerState, Decision
     from penstock.security.permissions import Permissions
 
 _DISABLED_VERSION = 3
 """The first version whose clients know TOPIC_DELETION_DISABLED."""
+_STRICT_SINCE: Final = 5
 
 
-class Parts(Protocol):
+class Parts(MutationParts, Protocol):
     """The parts of the node that this API uses."""
 
     config: BrokerConfig
-    controller: Controller
 
 
 async def handle_as_controller(
@@ -51,22 +51,27 @@ async def handle_as_controller(
         code = ErrorCode.TOPIC_DELETION_DISABLED if is_known else ErrorCode.INVALID_REQUEST
         raise KafkaError(code, "Topic deletion is disabled.")
     permissions = context.permissions
-    decide = partial(delete_topics, request=request)
+    quota = quota_of(parts, context, _STRICT_SINCE)
+    decide = partial(delete_topics, request=request, charge=quota.charge)
     if not permissions.allows(Operation.DELETE, ResourceType.CLUSTER, CLUSTER_NAME, logs_denial=False):
-        decide = partial(_delete_permitted, request, permissions)
-    response = await parts.controller.submit_and_follow(decide, request.timeout_ms)
+        decide = partial(_delete_permitted, request, permissions, quota.charge)
+    response = await throttled(
+        quota,
+        parts.controller.submit_and_follow(decide, request.timeout_ms),
+        lambda error: answer_error(request, error, context.api_version),
+    )
     log_results("deleted", response.responses)
     return response
 
 
 def _delete_permitted(
-    request: DeleteTopicsRequest, permissions: Permissions, state: ControllerState
+    request: DeleteTopicsRequest, permissions: Permissions, charge: Charge, state: ControllerState
 ) -> Decision[DeleteTopicsResponse]:
     """Ask for permissions once the names are known, of which the request may have only the ids."""
     names = names_to_delete(state, request)
     may_describe = permissions.allowed(Operation.DESCRIBE, ResourceType.TOPIC, names)
     may_delete = permissions.allowed(Operation.DELETE, ResourceType.TOPIC, names)
-    return delete_topics(state, request, may_describe, may_delete)
+    return delete_topics(state, request, may_describe, may_delete, charge)
 
 
 def answer_error(request: DeleteTopicsRequest, error: KafkaError, _version: int) -> DeleteTopicsResponse:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from penstock.broker.partitions.purgatory import Purgatory
     from penstock.broker.partitions.replica_manager import ReplicaManager
     from penstock.broker.quorum.quorum import Quorum
+    from penstock.broker.quotas.mutations import MutationQuotas
     from penstock.broker.reading.cold_reads import ColdReads
     from penstock.broker.reading.fetch_session import FetchSessionCache
     from penstock.broker.tls.listeners import NodeTls
@@ -43,6 +44,7 @@ class MetricsHost(Protocol):
     loop: asyncio.AbstractEventLoop
     loop_lag: LoopLag
     metadata: MetadataFollower
+    mutation_quotas: MutationQuotas
     node_id: int
     purgatory: Purgatory
     quorum: Quorum

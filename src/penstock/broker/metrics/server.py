@@ -16,6 +16,7 @@ from penstock.broker.metrics.authorizer_metrics import authorizer_metrics
 from penstock.broker.metrics.cleaner_metrics import cleaner_metrics
 from penstock.broker.metrics.cluster_metrics import Elections, cluster_metrics
 from penstock.broker.metrics.group_metrics import group_metrics
+from penstock.broker.metrics.mutation_metrics import mutation_metrics
 from penstock.broker.metrics.probes import liveness_problem, readiness_problem
 from penstock.broker.metrics.storage_metrics import storage_metrics
 from penstock.broker.metrics.transaction_metrics import transaction_metrics
@@ -43,6 +44,7 @@ class BrokerCollector(Collector):
         yield from cleaner_metrics(self._host.logs.cleaner, self._host.clock_ms())
         yield from transaction_metrics(self._host.transactions)
         yield from authorizer_metrics(self._host.authorization.authorizer)
+        yield from mutation_metrics(self._host.mutation_quotas, int(self._host.loop.time() * 1000))
         yield from cluster_metrics(self._host, self._elections)
 
     def _requests(self) -> Iterable[Metric]:

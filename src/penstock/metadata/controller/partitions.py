@@ -6,7 +6,14 @@ from collections.abc import Container
 from typing import TypeAlias
 
 from penstock.metadata.controller.placement import manual_partition, place, placed_partition
-from penstock.metadata.controller.state import ControllerState, Decision, Refusal, repeated
+from penstock.metadata.controller.state import (
+    Charge,
+    ControllerState,
+    Decision,
+    Refusal,
+    free_of_charge,
+    repeated,
+)
 from penstock.metadata.controller.topics import MAX_PARTITIONS_PER_REQUEST, check_partition_budget
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import (
@@ -20,11 +27,15 @@ PartitionsResult: TypeAlias = CreatePartitionsResponse.CreatePartitionsTopicResu
 
 
 def create_partitions(
-    state: ControllerState, request: CreatePartitionsRequest, may_alter: Container[str] | None = None
+    state: ControllerState,
+    request: CreatePartitionsRequest,
+    may_alter: Container[str] | None = None,
+    charge: Charge = free_of_charge,
 ) -> Decision[CreatePartitionsResponse]:
     """Raise the partition counts of topics; a count never falls.
 
-    Topics outside of ``may_alter`` are refused; None stands for all.
+    Topics outside of ``may_alter`` are refused; None stands for all. The client's quota is charged the new
+    partitions of each topic.
     """
     records: list[Message] = []
     results: list[PartitionsResult] = []
@@ -38,7 +49,7 @@ def create_partitions(
         try:
             if may_alter is not None and topic.name not in may_alter:
                 raise Refusal(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-            added = _added_partitions(state, topic, budget)
+            added = _added_partitions(state, topic, budget, charge)
         except Refusal as refusal:
             results.append(_result(topic.name, refusal))
             continue
@@ -56,7 +67,9 @@ def _result(name: str, refusal: Refusal | None) -> PartitionsResult:
     )
 
 
-def _added_partitions(state: ControllerState, topic: PartitionsTopic, budget: int) -> list[Message]:
+def _added_partitions(
+    state: ControllerState, topic: PartitionsTopic, budget: int, charge: Charge
+) -> list[Message]:
     image = state.image.topics.by_name.get(topic.name)
     if image is None:
         raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -71,16 +84,17 @@ def _added_partitions(state: ControllerState, topic: PartitionsTopic, budget: in
         )
     additional = topic.count - now
     check_partition_budget(additional, budget)
+    if topic.assignments is not None and len(topic.assignments) != additional:
+        raise Refusal(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"Attempted to add {additional} additional partition(s), but only {len(topic.assignments)} "
+            "assignment(s) were specified.",
+        )
+    charge(additional)
     factor = len(image.partitions[0].replicas)
     if topic.assignments is None:
         added = [placed_partition(state, replicas) for replicas in place(state, additional, factor)]
     else:
-        if len(topic.assignments) != additional:
-            raise Refusal(
-                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                f"Attempted to add {additional} additional partition(s), but only {len(topic.assignments)} "
-                "assignment(s) were specified.",
-            )
         added = [
             manual_partition(state, index, assignment.broker_ids, factor)
             for index, assignment in enumerate(topic.assignments, now)

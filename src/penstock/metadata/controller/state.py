@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from random import Random
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 from penstock.metadata.configs import BrokerConfig
 from penstock.metadata.controller.features import DIRECTORY_ASSIGNMENT_LEVEL, ELIGIBLE_LEADER_REPLICAS_VERSION
@@ -27,6 +27,14 @@ DEFAULT_SESSION_TIMEOUT_MS: Final = 9000
 
 MAX_RECORDS_PER_REQUEST: Final = 10_000
 """As in Kafka: all records of a request form one batch, and this limits the batch's size."""
+
+
+Charge: TypeAlias = Callable[[int], None]
+"""Charges the client of a request for partitions to create or delete; raises Refusal if it may not now."""
+
+
+def free_of_charge(_partitions: int) -> None:
+    """Charge nobody: the `Charge` of requests without a quota."""
 
 
 class Decision(NamedTuple, Generic[R]):

@@ -10,7 +10,14 @@ from penstock.metadata.configs import BrokerConfig, InvalidConfig, validate_topi
 from penstock.metadata.configs.describe import describe_topic
 from penstock.metadata.controller.configs import forget_eligible_leaders
 from penstock.metadata.controller.placement import manual_partition, place, placed_partition
-from penstock.metadata.controller.state import ControllerState, Decision, Refusal, repeated
+from penstock.metadata.controller.state import (
+    Charge,
+    ControllerState,
+    Decision,
+    Refusal,
+    free_of_charge,
+    repeated,
+)
 from penstock.metadata.controller.topic_names import (
     CLUSTER_METADATA,
     check_topic_name,
@@ -49,11 +56,12 @@ def create_topics(
     request: CreateTopicsRequest,
     may_create: Container[str] | None = None,
     shows_configs_of: Container[str] | None = None,
+    charge: Charge = free_of_charge,
 ) -> Decision[CreateTopicsResponse]:
     """Create topics, each of which succeeds or fails separately; a repeated name fails once.
 
     Topics outside of ``may_create`` are refused, and the response describes only topics in
-    ``shows_configs_of``; None stands for all.
+    ``shows_configs_of``; None stands for all. The client's quota is charged each topic's partitions.
     """
     config = state.config()
     # A check takes half a millisecond, and most topics of a request set the same configs.
@@ -69,7 +77,7 @@ def create_topics(
         try:
             _check_may_create(topic.name, may_create)
             check_new_name(state, topic.name, taken)
-            topic_records, partitions, result = _create_topic(state, config, topic, budget, judge)
+            topic_records, partitions, result = _create_topic(state, config, topic, budget, judge, charge)
         except Refusal as refusal:
             results.append(_failed(topic.name, refusal))
             continue
@@ -113,11 +121,17 @@ def check_new_name(state: ControllerState, name: str, taken: dict[str, str]) -> 
 
 
 def _create_topic(
-    state: ControllerState, config: BrokerConfig, topic: CreatableTopic, budget: int, judge: JudgeConfigs
+    state: ControllerState,
+    config: BrokerConfig,
+    topic: CreatableTopic,
+    budget: int,
+    judge: JudgeConfigs,
+    charge: Charge,
 ) -> tuple[list[Message], list[PartitionRegistration], TopicResult]:
     overrides = _overrides(topic)
     result_configs = judge(tuple(overrides.items()))
     partitions = _partitions(state, config, topic, budget)
+    charge(len(partitions))
     topic_id = state.new_uuid()
     records: list[Message] = [TopicRecord(name=topic.name, topic_id=topic_id)]
     records += [
@@ -231,7 +245,7 @@ def _manual_partitions(state: ControllerState, topic: CreatableTopic) -> list[Pa
 
 def _failed(name: str, refusal: Refusal) -> TopicResult:
     return CreateTopicsResponse.CreatableTopicResult(
-        name=name, error_code=refusal.code, error_message=str(refusal)
+        name=name, error_code=refusal.code, error_message=refusal.message
     )
 
 
@@ -240,11 +254,13 @@ def delete_topics(
     request: DeleteTopicsRequest,
     may_describe: Container[str] | None = None,
     may_delete: Container[str] | None = None,
+    charge: Charge = free_of_charge,
 ) -> Decision[DeleteTopicsResponse]:
     """Delete topics by name or by id; a topic given both by name and by id is deleted once.
 
     Topics outside of ``may_delete`` are refused, and those outside of ``may_describe`` without saying whether
-    they exist or how an id is named; None stands for all.
+    they exist or how an id is named; None stands for all. The client's quota is charged the partitions that
+    are deleted.
     """
     states = _states(request)
     records: dict[bytes, Message] = {}
@@ -267,11 +283,13 @@ def delete_topics(
         topic = _topic_of(state, asked)
         try:
             topic = _checked_deletion(asked, topic, may_describe, may_delete)
+            if topic.topic_id not in records:
+                charge(len(topic.partitions))
         except Refusal as refusal:
             name = asked.name
             if name is None and topic is not None and _includes(may_describe, topic.name):
                 name = topic.name
-            results.append(_not_deleted(name, asked.topic_id, refusal.code, str(refusal)))
+            results.append(_not_deleted(name, asked.topic_id, refusal.code, refusal.message))
             continue
         records[topic.topic_id] = RemoveTopicRecord(topic_id=topic.topic_id)
         results.append(DeleteTopicsResponse.DeletableTopicResult(name=topic.name, topic_id=topic.topic_id))
@@ -324,7 +342,7 @@ def _checked_deletion(
     return topic
 
 
-def _not_deleted(name: str | None, topic_id: bytes, code: ErrorCode, message: str) -> DeleteResult:
+def _not_deleted(name: str | None, topic_id: bytes, code: ErrorCode, message: str | None) -> DeleteResult:
     return DeleteTopicsResponse.DeletableTopicResult(
         name=name, topic_id=topic_id, error_code=code, error_message=message
     )

@@ -20,13 +20,13 @@ quota.window.num: int = 11 [1..]
 alter.log.dirs.replication.quota.window.num: int = 11 [1..]
     Not served yet: replicas do not move between directories.
 controller.quota.window.num: int = 11 [1..]
-    Not served yet: clients have no quotas.
+    Samples of the quota of mutations. With their length, they limit bursts to the tokens of that time.
 quota.window.size.seconds: int = 1 [1..]
     Not served yet: clients have no quotas.
 alter.log.dirs.replication.quota.window.size.seconds: int = 1 [1..]
     Not served yet: replicas do not move between directories.
 controller.quota.window.size.seconds: int = 1 [1..]
-    Not served yet: clients have no quotas.
+    Length of one sample of the quota of mutations.
 penstock.log.level: string = INFO any-case {TRACE, DEBUG, INFO, WARN, ERROR, FATAL}
     Least severe level that the node logs when it starts; BROKER_LOGGER configs change levels while it runs.
 penstock.log.format: string = text {text, json}
