@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from kafka_node import run_java
+from kafka_tools import KafkaTools
 from penstock.client.admin.users import UserCredential, describe_users
 from penstock.client.config import ClientConfig
 from penstock.client.connections.cluster import Cluster as ClientCluster
@@ -72,17 +73,60 @@ def test_kafka_topics_and_configs_tools(kafka_libs: Path, penstock_cluster: Clus
 
 
 def test_the_configs_tool_sets_and_deletes_users(kafka_libs: Path, penstock_cluster: Cluster) -> None:
-    """Its --describe needs DescribeClientQuotas, too, so that a client of ours describes the users."""
     user = f"user-{uuid.uuid4().hex[:6]}"
     servers = penstock_cluster.bootstrap_servers
-    tool = ["kafka.admin.ConfigCommand", "--bootstrap-server", servers]
-    alter = [*tool, "--entity-type", "users", "--entity-name", user, "--alter"]
+    entity = ("--bootstrap-server", servers, "--entity-type", "users", "--entity-name", user)
     first, second = "SCRAM-SHA-256=[iterations=8192,password=pencil]", "SCRAM-SHA-512=[password=pencil]"
-    run_java(kafka_libs, *alter, "--add-config", first)
-    run_java(kafka_libs, *alter, "--add-config", second)
-    with ClientCluster(ClientConfig.from_properties({"bootstrap.servers": servers})) as cluster:
+    with (
+        KafkaTools(kafka_libs) as tools,
+        ClientCluster(ClientConfig.from_properties({"bootstrap.servers": servers})) as cluster,
+    ):
+        tools.run("configs", *entity, "--alter", "--add-config", first)
+        tools.run("configs", *entity, "--alter", "--add-config", second)
         sha_256, sha_512 = describe_users(cluster, user)
         assert sha_256 == UserCredential(user, ScramMechanism.SCRAM_SHA_256, 8192)
         assert sha_512 == UserCredential(user, ScramMechanism.SCRAM_SHA_512, 4096)
-        run_java(kafka_libs, *alter, "--delete-config", "SCRAM-SHA-256")
+        tools.run("configs", *entity, "--alter", "--delete-config", "SCRAM-SHA-256")
         assert describe_users(cluster, user) == [sha_512]
+        told = f"SCRAM credential configs for user-principal '{user}' are SCRAM-SHA-512=iterations=4096"
+        assert told in tools.run("configs", *entity, "--describe")
+
+
+def test_the_configs_tool_sets_and_describes_quotas(kafka_libs: Path, penstock_cluster: Cluster) -> None:
+    user, client_id, address = f"user-{uuid.uuid4().hex[:6]}", f"client-{uuid.uuid4().hex[:6]}", "10.1.2.3"
+    server = ("--bootstrap-server", penstock_cluster.bootstrap_servers)
+    of_user = ("--entity-type", "users", "--entity-name", user)
+    of_both = (*of_user, "--entity-type", "clients", "--entity-name", client_id)
+    of_defaults = (*of_user, "--entity-type", "clients", "--entity-default")
+    of_ip = ("--entity-type", "ips", "--entity-name", address)
+    with KafkaTools(kafka_libs) as tools:
+
+        def alter(*words: str) -> None:
+            assert "Completed updating config" in tools.run("configs", *server, "--alter", *words)
+
+        def described(*words: str) -> list[str]:
+            return tools.run("configs", *server, "--describe", *words).splitlines()
+
+        alter(*of_user, "--add-config", "producer_byte_rate=1024,request_percentage=12.5")
+        alter(*of_both, "--add-config", "consumer_byte_rate=2048")
+        alter(*of_defaults, "--add-config", "controller_mutation_rate=0.5")
+        alter(*of_ip, "--add-config", "connection_creation_rate=1000")
+        [line] = described(*of_user)
+        assert line.startswith(f"Quota configs for user-principal '{user}' are ")
+        assert {"producer_byte_rate=1024.0", "request_percentage=12.5"} == set(
+            line.split(" are ")[1].split(", ")
+        )
+        told = f"Quota configs for user-principal '{user}', "
+        assert described(*of_both) == [f"{told}client-id '{client_id}' are consumer_byte_rate=2048.0"]
+        assert described(*of_defaults) == [f"{told}the default client-id are controller_mutation_rate=0.5"]
+        assert described(*of_ip) == [f"Quota configs for ip '{address}' are connection_creation_rate=1000.0"]
+        alter(*of_user, "--delete-config", "producer_byte_rate,request_percentage")
+        alter(*of_both, "--delete-config", "consumer_byte_rate")
+        alter(*of_defaults, "--delete-config", "controller_mutation_rate")
+        alter(*of_ip, "--delete-config", "connection_creation_rate")
+        assert described(*of_user) == described(*of_ip) == []
+        refused = tools.attempt(
+            "configs", *server, "--alter", *of_user, "--add-config", "producer_byte_rate=0.5"
+        )
+        assert refused[0] == 1
+        assert "producer_byte_rate cannot be a fractional value." in refused[1]

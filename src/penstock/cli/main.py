@@ -26,6 +26,7 @@ COMMANDS = {
     "txn": ("penstock.cli.txn", "app", "List, describe and abort transactions."),
     "acl": ("penstock.cli.acl", "app", "Add, list and remove access control lists (ACLs)."),
     "user": ("penstock.cli.user", "app", "Create, list and delete users with passwords (SCRAM)."),
+    "quota": ("penstock.cli.quota", "app", "Set, list and delete the quotas of clients."),
     "cluster": (
         "penstock.cli.cluster",
         "app",
