@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from broker_wire import Wire
 from kafka_node import run_java
 from kafka_tools import KafkaTools
 from penstock.client.admin.users import UserCredential, describe_users
@@ -13,6 +14,7 @@ from penstock.client.config import ClientConfig
 from penstock.client.connections.cluster import Cluster as ClientCluster
 from penstock.security.scram import ScramMechanism
 from penstock.testing import Cluster
+from quota_wire import set_quota
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 ROUND_TRIP = Path(__file__).with_name("RoundTrip.java")
@@ -130,3 +132,15 @@ def test_the_configs_tool_sets_and_describes_quotas(kafka_libs: Path, penstock_c
         )
         assert refused[0] == 1
         assert "producer_byte_rate cannot be a fractional value." in refused[1]
+
+
+def test_the_topics_tool_reports_an_exhausted_quota(kafka_libs: Path) -> None:
+    """It does not retry, as Kafka's clients do otherwise."""
+    with Cluster() as cluster, KafkaTools(kafka_libs) as tools:
+        with Wire(cluster.bootstrap_servers) as wire:
+            set_quota(wire, {"user": "ANONYMOUS"}, controller_mutation_rate=0.001)
+        create = ("--bootstrap-server", cluster.bootstrap_servers, "--create", "--topic")
+        assert "Created topic first." in tools.run("topics", *create, "first")
+        code, text = tools.attempt("topics", *create, "second")
+        assert code == 1
+        assert "The throttling quota has been exceeded." in text
