@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from penstock.broker.network.context import RequestContext
 
 _STRICT_SINCE: Final = 3
+"""The first version whose clients know THROTTLING_QUOTA_EXCEEDED."""
 
 
 async def handle_as_controller(

@@ -38,6 +38,7 @@ TOPICS_PER_TURN: Final = 100
 
 _FLEXIBLE_SINCE: Final = 5
 _STRICT_SINCE: Final = 6
+"""The first version whose clients know THROTTLING_QUOTA_EXCEEDED."""
 
 
 async def handle_as_controller(

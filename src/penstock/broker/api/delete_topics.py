@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 _DISABLED_VERSION = 3
 """The first version whose clients know TOPIC_DELETION_DISABLED."""
 _STRICT_SINCE: Final = 5
+"""The first version whose clients know THROTTLING_QUOTA_EXCEEDED."""
 
 
 class Parts(MutationParts, Protocol):

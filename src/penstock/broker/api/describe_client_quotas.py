@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Protocol
 
 from penstock.broker.api_entry import Api
+from penstock.broker.network.turns import Steps, in_turns
 from penstock.metadata.image.client_quotas import CLIENT_ID, IP, USER
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import DescribeClientQuotasRequest, DescribeClientQuotasResponse
@@ -21,6 +22,7 @@ from penstock.security.acls import Operation, ResourceType
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from penstock.broker.network.answers import Answer
     from penstock.broker.network.context import RequestContext
     from penstock.metadata.image import MetadataImage
     from penstock.metadata.image.client_quotas import ClientQuotaEntity, ClientQuotasImage
@@ -38,27 +40,27 @@ class Parts(Protocol):
 
 def handle(
     parts: Parts, request: DescribeClientQuotasRequest, context: RequestContext
-) -> DescribeClientQuotasResponse:
+) -> Answer[DescribeClientQuotasResponse]:
     context.permissions.require(Operation.DESCRIBE_CONFIGS)
-    return describe(parts.image.client_quotas, request)
+    return in_turns(describe(parts.image.client_quotas, request))
 
 
-def describe(image: ClientQuotasImage, request: DescribeClientQuotasRequest) -> DescribeClientQuotasResponse:
-    """The entities that match the filter, with their values.
+def describe(
+    image: ClientQuotasImage, request: DescribeClientQuotasRequest
+) -> Steps[DescribeClientQuotasResponse]:
+    """Describe the entities that match the filter, in steps, as there may be many.
 
     Raises KafkaError INVALID_REQUEST for an invalid filter, UNSUPPORTED_VERSION for an unknown entity type.
     """
     names, types = _filter(request.components)
     count = len(request.components) if request.strict else None
-    return DescribeClientQuotasResponse(
-        entries=[
-            _description(entity, values)
-            for entity, values in image.by_entity.items()
-            if (count is None or count == len(entity))
-            and names.items() <= dict(entity).items()
-            and types <= dict(entity).keys()
-        ]
-    )
+    entries: list[DescribeClientQuotasResponse.EntryData] = []
+    for entity, values in list(image.by_entity.items()):
+        yield
+        has = dict(entity)
+        if count in (None, len(entity)) and names.items() <= has.items() and types <= has.keys():
+            entries.append(_description(entity, values))
+    return DescribeClientQuotasResponse(entries=entries)
 
 
 def _filter(

@@ -32,7 +32,7 @@ class MutationParts(Protocol):
 
 
 def quota_of(parts: MutationParts, context: RequestContext, strict_since: int) -> MutationQuota:
-    """The quota of a request. Clients know THROTTLING_QUOTA_EXCEEDED from the version ``strict_since`` on."""
+    """The quota of a request, which is strict from a version on."""
     is_strict = context.api_version >= strict_since
     return parts.mutation_quotas.of(context.principal, context.client_id, is_strict=is_strict)
 

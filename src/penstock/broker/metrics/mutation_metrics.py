@@ -24,7 +24,9 @@ def mutation_metrics(quotas: MutationQuotas, now_ms: int) -> Iterable[Metric]:
         labels=_LABELS,
     )
     mutations = CounterMetricFamily(
-        "penstock_quota_mutations", "Partitions created and deleted by clients with a quota.", labels=_LABELS
+        "penstock_quota_mutations",
+        "Partitions that clients with a quota were charged: created, deleted or only validated.",
+        labels=_LABELS,
     )
     throttles = CounterMetricFamily(
         "penstock_quota_mutation_throttles",
