@@ -75,6 +75,8 @@ WITHOUT_PERMISSIONS = {
     ApiKey.API_VERSIONS,  # clients ask it before they authenticate, and it tells nothing of the data
     ApiKey.SASL_HANDSHAKE,  # clients have no principal yet
     ApiKey.SASL_AUTHENTICATE,
+    ApiKey.RENEW_DELEGATION_TOKEN,  # a token's owner and its renewers may
+    ApiKey.EXPIRE_DELEGATION_TOKEN,
     ApiKey.CONSUMER_GROUP_HEARTBEAT,  # all clients are refused, as by a Kafka without that protocol
 }
 

@@ -30,12 +30,14 @@ if TYPE_CHECKING:
     from penstock.broker.control.authorization import Authorization
     from penstock.broker.control.controller import Controller
     from penstock.broker.control.controller_apis import ControllerApis
+    from penstock.broker.control.forwarding import Forwarding
     from penstock.broker.coordination.transactions.runtime import TransactionCoordinatorRuntime
     from penstock.broker.network.context import RequestContext
     from penstock.broker.network.dispatch import Dispatcher
     from penstock.broker.partitions.schema_validation import SchemaIds
     from penstock.broker.quotas.mutations import MutationQuotas
     from penstock.broker.tls.listeners import NodeTls
+    from penstock.security.delegation_tokens import TokenSecret
 
 P = TypeVar("P")
 Request = TypeVar("Request", bound=Message)
@@ -52,9 +54,11 @@ class NodeParts(ControlHost, ReadingHost, TransactionHost, Protocol):
     controller_apis: ControllerApis
     controller_dispatcher: Dispatcher
     dispatcher: Dispatcher
+    forwarding: Forwarding
     mutation_quotas: MutationQuotas
     schemas: SchemaIds
     tls: NodeTls
+    token_secret: TokenSecret | None
     transactions: TransactionCoordinatorRuntime
 
 
@@ -126,7 +130,9 @@ class Api(Generic[Request]):
     def on_broker(
         self,
         part: Callable[[NodeParts], P],
-        handle: Callable[[P, Request, RequestContext], Message | Answer[Any] | Coroutine[Any, Any, Message]],
+        handle: Callable[
+            [P, Request, RequestContext], Message | Answer[Any] | Coroutine[Any, Any, Message | bytes]
+        ],
     ) -> Self:
         """Serve the API on a broker's listener.
 

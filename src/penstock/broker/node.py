@@ -16,6 +16,7 @@ from penstock.broker.control.authorization import Authorization
 from penstock.broker.control.channels import ControllerChannels
 from penstock.broker.control.controller import Controller
 from penstock.broker.control.controller_registration import ControllerRegistration
+from penstock.broker.control.delegation_tokens import token_secret
 from penstock.broker.control.forwarding import Forwarding
 from penstock.broker.control.lifecycle import BrokerLifecycle, RegistrationFailed
 from penstock.broker.control.metadata_follower import MetadataFollower
@@ -40,6 +41,7 @@ from penstock.broker.reading.cold_reads import READERS, ColdReads
 from penstock.broker.reading.fetch_session import FetchSessionCache
 from penstock.broker.sasl.authentication import Authentication, handle_authenticated
 from penstock.broker.sasl.listeners import NodeSasl
+from penstock.broker.sasl.token_logins import TokenLogins
 from penstock.broker.setup.environment import Environment
 from penstock.broker.setup.node_limits import cleaner_config, peer_settings, server_limits, storage_config
 from penstock.broker.tls.listeners import NodeTls
@@ -101,6 +103,8 @@ class Broker:
         self.incarnation_id = machine.uuid().bytes
         """The id of this run of the node, with which it registers as a broker and as a controller."""
         self.tls: NodeTls = self._read_certificates()
+        self.token_secret = token_secret(config)
+        """The secret of the cluster's delegation tokens; None if this node has none."""
         self.sasl: NodeSasl = self._read_logins()
         self.dial_broker: Dial = self._dial(
             config.inter_broker_listener_name, "sasl.mechanism.inter.broker.protocol"
@@ -185,7 +189,9 @@ class Broker:
 
     def _read_logins(self) -> NodeSasl:
         try:
-            return NodeSasl(self.config, lambda: self.image.scram, self.clock_ms, self.environment.rng)
+            tokens = TokenLogins(self.token_secret, lambda: self.image.delegation_tokens)
+            rng = self.environment.rng
+            return NodeSasl(self.config, lambda: self.image.scram, tokens, self.clock_ms, rng)
         except InvalidConfig as error:
             raise CannotStart(str(error)) from None
 

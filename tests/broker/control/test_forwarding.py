@@ -24,6 +24,7 @@ from penstock.protocol.messages import (
     CreateAclsResponse,
     CreateTopicsRequest,
     CreateTopicsResponse,
+    DefaultPrincipalData,
     DeleteTopicsRequest,
     EnvelopeRequest,
     EnvelopeResponse,
@@ -43,10 +44,14 @@ class OldController:
 
     def __init__(self) -> None:
         self.asked: list[tuple[ApiKey, int]] = []
+        self.principals: list[DefaultPrincipalData] = []
 
     async def serve(self, _key: int, correlation_id: int, frame: bytes) -> bytes:
         _, position = RequestHeader.decode(api_keys.request_header_version(ApiKey.ENVELOPE, 0), frame)
         envelope, _ = EnvelopeRequest.decode(0, frame, position)
+        version, data = 0, bytes(envelope.request_principal or b"")
+        assert data.startswith(version.to_bytes(2, "big"))
+        self.principals.append(DefaultPrincipalData.decode(version, data, 2)[0])
         header = ResponseHeader(correlation_id=correlation_id)
         opened = self._open(bytes(envelope.request_data))
         return header.encode(api_keys.response_header_version(ApiKey.ENVELOPE, 0)) + opened
@@ -111,6 +116,25 @@ def test_what_a_broker_asks_for_a_client_has_a_version_that_an_old_controller_kn
             with pytest.raises(KafkaError) as refused:
                 await forwarding.ask_for(CONTEXT, DeleteTopicsRequest(timeout_ms=1000), CreateTopicsResponse)
             assert refused.value.code is ErrorCode.UNSUPPORTED_VERSION
+            channel.close()
+
+    asyncio.run(asyncio.wait_for(scenario(), 30))
+
+
+@pytest.mark.parametrize("token_authenticated", [False, True])
+def test_an_envelope_says_who_logged_in_with_a_token(tmp_path: Path, token_authenticated: bool) -> None:
+    """Otherwise the controller would give this client more tokens."""
+
+    async def scenario() -> None:
+        controller = OldController()
+        async with server(controller.serve, OLD) as port, running_node(tmp_path) as broker:
+            channel = channel_to(lambda: ControllerAddress(9, "127.0.0.1", port))
+            forwarding = Forwarding(broker, broker.controller_apis, channel)
+            create = CreateTopicsRequest(topics=[CreateTopicsRequest.CreatableTopic(name="t")])
+            context = CONTEXT._replace(api_version=5, token_authenticated=token_authenticated)
+            await forwarding.forward(create, context)
+            expected = DefaultPrincipalData(type="User", name="a", token_authenticated=token_authenticated)
+            assert controller.principals == [expected]
             channel.close()
 
     asyncio.run(asyncio.wait_for(scenario(), 30))

@@ -1,7 +1,8 @@
 """The periodic tasks of the active controller, as in Kafka.
 
 They fence silent brokers, return partitions to their preferred leaders, elect leaders for partitions without
-one if an unclean election is allowed, and write records to an idle log to show that it is alive.
+one if an unclean election is allowed, remove expired delegation tokens, and write records to an idle log to
+show that it is alive.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from penstock.metadata.controller.delegation_tokens import remove_expired_tokens
 from penstock.metadata.controller.elections import balance_leaders, elect_unclean_leaders
 from penstock.metadata.controller.registration import fence_one_stale_broker
 from penstock.metadata.controller.state import ControllerState, Decision
@@ -69,6 +71,11 @@ class ControllerTasks:
                 "elect unclean leaders",
                 config.get_int("unclean.leader.election.interval.ms") / 1000,
                 elect_unclean_leaders,
+            ),
+            _Task(
+                "expire delegation tokens",
+                config.get_int("delegation.token.expiry.check.interval.ms") / 1000,
+                lambda state: remove_expired_tokens(state, self._host.clock_ms()),
             ),
         ]
         if config.get_bool("auto.leader.rebalance.enable"):

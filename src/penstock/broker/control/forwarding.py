@@ -173,7 +173,7 @@ def _envelope(request: Message, context: RequestContext) -> EnvelopeRequest:
     )
     data = header.encode(api_keys.request_header_version(key, context.api_version))
     kind, _, name = context.principal.partition(":")
-    principal = DefaultPrincipalData(type=kind, name=name)
+    principal = DefaultPrincipalData(type=kind, name=name, token_authenticated=context.token_authenticated)
     return EnvelopeRequest(
         request_data=data + request.encode(context.api_version),
         request_principal=_PRINCIPAL_VERSION.to_bytes(2, "big") + principal.encode(_PRINCIPAL_VERSION),
@@ -201,7 +201,8 @@ async def answer_envelope(
         handle = apis.handler(key)
         if key not in FORWARDABLE or handle is None:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"{key.name} is not eligible for forwarding")
-        host, principal = _address(envelope.client_host_address), _principal(envelope.request_principal)
+        host = _address(envelope.client_host_address)
+        principal, token_authenticated = _principal(envelope.request_principal)
         forwarded = RequestContext(
             header.request_api_version,
             header.client_id or "",
@@ -210,6 +211,7 @@ async def answer_envelope(
             context.listener_name,
             is_forwarded=True,
             permissions=context.permissions.on_behalf_of(principal, host, request_name(key)),
+            token_authenticated=token_authenticated,
         )
     except KafkaError as error:
         return EnvelopeResponse(error_code=error.code)
@@ -252,10 +254,11 @@ def _address(packed: bytes | memoryview) -> str:
         ) from None
 
 
-def _principal(data: bytes | memoryview | None) -> str:
+def _principal(data: bytes | memoryview | None) -> tuple[str, bool]:
+    """The principal of the client, and whether it has logged in with a delegation token."""
     try:
         raw = bytes(data or b"")
         principal, _ = DefaultPrincipalData.decode(int.from_bytes(raw[:2], "big"), raw, 2)
     except (MalformedMessage, UnsupportedVersion) as error:
         raise KafkaError(ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE, str(error)) from None
-    return f"{principal.type}:{principal.name}"
+    return f"{principal.type}:{principal.name}", principal.token_authenticated

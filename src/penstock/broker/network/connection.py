@@ -150,6 +150,7 @@ class Connection:
         "peer",
         "principal",
         "received_ns",
+        "token_authenticated",
     )
 
     def __init__(
@@ -174,6 +175,8 @@ class Connection:
         self.contexts: dict[object, RequestContext] = {}
         """The contexts by API and version, valid while the client id and the principal stay the same."""
         self.principal = principal
+        self.token_authenticated = False
+        """Whether the client has logged in with a delegation token."""
         self.authentication: Authentication | None = None
         """The state of its authentication by SASL; None on a listener without."""
         self.lift_frame_limits()

@@ -38,5 +38,7 @@ class RequestContext(NamedTuple):
     """The permissions of the principal. Handlers ask them about each resource that a request names."""
     is_forwarded: bool = False
     """Whether a broker has forwarded the request, on this node or in an Envelope."""
+    token_authenticated: bool = False
+    """Whether the sender has logged in with a delegation token."""
     authentication: Authentication | None = None
     """The connection's authentication; None on a listener without SASL."""

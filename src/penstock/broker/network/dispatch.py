@@ -263,6 +263,7 @@ class Dispatcher:
             connection.principal,
             connection.listener_name,
             permissions=self._permissions(connection.principal, connection.client_host, served.api_key),
+            token_authenticated=connection.token_authenticated,
             authentication=connection.authentication,
         )
         return context

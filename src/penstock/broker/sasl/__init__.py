@@ -1,1 +1,1 @@
-"""SASL of a node's listeners: the authentication of each connection, and the users that it knows."""
+"""SASL of a node's listeners: each connection's authentication, and the users and tokens that it knows."""

@@ -187,6 +187,7 @@ class Authentication:
         self._conversation = None
         self._timer.cancel()
         self._principal = connection.principal = principal
+        connection.token_authenticated = outcome.token_authenticated
         connection.contexts.clear()
         connection.lift_frame_limits()
         return session_ms or 0

@@ -21,6 +21,7 @@ from penstock.security.sasl.jaas import EXPECTED, parse_jaas
 from penstock.security.scram import ScramMechanism, new_nonce
 
 if TYPE_CHECKING:
+    from penstock.broker.sasl.token_logins import TokenLogins
     from penstock.metadata.image.scram import ScramImage
     from penstock.security.sasl.server import Conversation
 
@@ -39,6 +40,7 @@ class SaslListener:
         name: str,
         config: BrokerConfig,
         users: Callable[[], ScramImage],
+        tokens: TokenLogins,
         clock_ms: Callable[[], int],
         rng: Random,
     ) -> None:
@@ -47,6 +49,7 @@ class SaslListener:
         self._users = users
         self._nonce = partial(new_nonce, rng)
         self._secret_without_users = rng.randbytes(_SECRET_BYTES)  # there is nothing to hide then
+        self._tokens = tokens
         self.now_ms = clock_ms
         self.mechanisms = tuple(config.get_list(self._prefix + "sasl.enabled.mechanisms"))
         self.max_receive_bytes = config.get_int(self._prefix + "sasl.server.max.receive.size")
@@ -68,6 +71,7 @@ class SaslListener:
             number,
             partial(users.credential, number),
             lambda: users.secret() or self._secret_without_users,
+            partial(self._tokens.login, number),
             self._nonce,
         )
 
@@ -108,13 +112,14 @@ class NodeSasl:
         self,
         config: BrokerConfig,
         users: Callable[[], ScramImage],
+        tokens: TokenLogins,
         clock_ms: Callable[[], int],
         rng: Random,
     ) -> None:
         self._config = config
         self._rng = rng
         self._listeners = {
-            listener.name: SaslListener(listener.name, config, users, clock_ms, rng)
+            listener.name: SaslListener(listener.name, config, users, tokens, clock_ms, rng)
             for listener in config.listeners
             if listener.security_protocol in SASL_PROTOCOLS
         }

@@ -66,7 +66,6 @@ _PARTS_TO_COME: Final = (
     ("security.providers", "OpenSSL provides TLS"),
     ("principal.builder.", "Java classes cannot be loaded"),
     ("early.start.listeners", "the listeners of controllers open early, and no others"),
-    ("delegation.token.", "there are no delegation tokens yet"),
     ("group.consumer.", "groups have the classic protocol"),
     ("group.streams.", "groups have the classic protocol"),
     ("group.share.", "there are no share groups yet"),

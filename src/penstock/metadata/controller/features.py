@@ -28,6 +28,8 @@ SCRAM_LEVEL: Final = 11
 """3.5-IV2: the log records SCRAM credentials (KIP-900)."""
 NO_EPOCH_FOR_ISR_SHRINK_LEVEL: Final = 12
 """3.6-IV0: below this level a leader that shrinks its ISR gets a new leader epoch (KAFKA-15021)."""
+DELEGATION_TOKEN_LEVEL: Final = 14
+"""3.6-IV2: the log records delegation tokens (KAFKA-15219)."""
 CONTROLLER_REGISTRATION_LEVEL: Final = 15
 """3.7-IV0: controllers register themselves (KIP-919)."""
 DIRECTORY_ASSIGNMENT_LEVEL: Final = 17

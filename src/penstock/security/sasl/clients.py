@@ -43,6 +43,8 @@ class Login:
 
     username: str
     password: str = field(repr=False)
+    by_token: bool = False
+    """Whether they are the id and the HMAC of a delegation token, as with ``tokenauth=true``; for SCRAM."""
 
 
 def parse_login(jaas: str) -> Login:
@@ -53,7 +55,8 @@ def parse_login(jaas: str) -> Login:
     options = parse_jaas(jaas).options
     if not options.get("username") or "password" not in options:
         raise ValueError(EXPECTED)
-    return Login(options["username"], options["password"])
+    by_token = options.get("tokenauth", "").lower() == "true"
+    return Login(options["username"], options["password"], by_token)
 
 
 def converse(mechanism: str, login: Login, nonce: Callable[[], str] = scram.new_nonce) -> Conversation:
@@ -71,7 +74,7 @@ def _plain(login: Login) -> Conversation:
 
 def _scram(mechanism: ScramMechanism, login: Login, nonce: str) -> Conversation:
     name = login.username.replace("=", "=3D").replace(",", "=2C")
-    client_first = f"n={name},r={nonce}"
+    client_first = f"n={name},r={nonce}{',tokenauth=true' if login.by_token else ''}"
     server_first = (yield f"n,,{client_first}".encode()).decode(errors="replace")
     fields = _fields(server_first)
     served_nonce, salt, iterations = fields.get("r", ""), fields.get("s", ""), fields.get("i", "")

@@ -2,6 +2,9 @@
 
 A name that nobody has gets an answer like any other, with a salt that stays the same, so that a client learns
 only at the end, as with a wrong password, that it is refused. Apache Kafka refuses it at once.
+
+A client that sends the extension ``tokenauth=true`` logs in with a delegation token (KIP-48): its name is the
+token's id, and it becomes the token's owner.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ import binascii
 import hmac
 import re
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 from penstock.security.sasl.server import Authenticated, Conversation, InvalidCredentials, Rejected
 from penstock.security.scram import (
@@ -29,20 +32,30 @@ _NONCE: Final = r"[\x21-\x2B\x2D-\x7E]+"
 _BASE64: Final = "[A-Za-z0-9/+]*={0,2}"
 _CLIENT_FIRST: Final = re.compile(
     f"(?P<header>n,(?:a=(?P<authorized>{_NAME}))?,)"
-    f"(?P<bare>(?:m=[^,\0]+,)?n=(?P<name>{_NAME}),r=(?P<nonce>{_NONCE}){_EXTENSIONS})"
+    f"(?P<bare>(?:m=[^,\0]+,)?n=(?P<name>{_NAME}),r=(?P<nonce>{_NONCE})(?P<extensions>{_EXTENSIONS}))"
 )
 _CLIENT_FINAL: Final = re.compile(
     f"(?P<without_proof>c=(?P<binding>{_BASE64}),r=(?P<nonce>{_NONCE}){_EXTENSIONS}),p=(?P<proof>{_BASE64})"
 )
 
 
+class TokenLogin(NamedTuple):
+    """What a login with a delegation token needs."""
+
+    owner: str
+    """The name of the user that the client becomes."""
+    credential: ScramCredential
+    expires_at_ms: int
+
+
 def converse(
     mechanism: ScramMechanism,
     credential_of: Callable[[str], ScramCredential | None],
     secret: Callable[[], bytes],
+    token_of: Callable[[str], TokenLogin | None] = lambda _token_id: None,
     nonce: Callable[[], str] = new_nonce,
 ) -> Conversation:
-    """Converse with a client that proves that it knows a password.
+    """Converse with a client that proves that it knows a password, a user's or a delegation token's.
 
     ``secret`` makes the salts of names that nobody has; who does not know it cannot tell them from others.
     ``nonce`` makes the server's part of the nonce.
@@ -55,7 +68,8 @@ def converse(
         raise Rejected(
             "Authentication failed: Client requested an authorization id that is different from username"
         )
-    known = credential_of(name)
+    token = token_of(name) if (by_token := _is_token_login(first["extensions"])) else None
+    known = credential_of(name) if not by_token else token and token.credential
     credential = known or _credential_of_nobody(mechanism, name, secret())
     whole_nonce = first["nonce"] + nonce()
     salt = base64.b64encode(credential.salt).decode()
@@ -77,7 +91,16 @@ def converse(
     if known is None or not proves:
         raise InvalidCredentials("there is no such user" if known is None else "the password is wrong")
     answer = hmac.digest(credential.server_key, signed, mechanism.digest)
-    return Authenticated(name, b"v=" + base64.b64encode(answer))
+    last_message = b"v=" + base64.b64encode(answer)
+    if token is None:
+        return Authenticated(name, last_message)
+    return Authenticated(token.owner, last_message, token.expires_at_ms, token_authenticated=True)
+
+
+def _is_token_login(extensions: str) -> bool:
+    """Whether extensions, such as ``,a=b,tokenauth=true``, ask for a login with a delegation token."""
+    values = dict(extension.split("=", 1) for extension in extensions.split(",")[1:])
+    return values.get("tokenauth", "").lower() == "true"
 
 
 def _credential_of_nobody(mechanism: ScramMechanism, name: str, secret: bytes) -> ScramCredential:

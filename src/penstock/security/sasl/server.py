@@ -27,6 +27,8 @@ class Authenticated:
     answer: bytes = b""
     expires_at_ms: int | None = None
     """When its credential expires, on the wall clock; None if it does not."""
+    token_authenticated: bool = False
+    """Whether the credential is a delegation token."""
 
 
 Conversation: TypeAlias = Generator[bytes, bytes, Authenticated]
