@@ -41,7 +41,7 @@ class TokenBench(ControllerBench):
 
     secret: TokenSecret | None = TokenSecret(SECRET)
 
-    def create(
+    def create_token(
         self,
         requester: str = ANN,
         *,
@@ -98,10 +98,11 @@ def bench() -> TokenBench:
 
 
 def test_a_token_is_created_with_an_hmac_of_its_id(bench: TokenBench) -> None:
-    response = bench.create(renewers=(BOB, CARL))
+    response = bench.create_token(renewers=(BOB, CARL))
     assert response.error_code == 0
     assert response.hmac == hmac.new(SECRET.encode(), response.token_id.encode(), hashlib.sha512).digest()
     [record] = bench.records
+    assert isinstance(record, DelegationTokenRecord)
     assert record == DelegationTokenRecord(
         owner=ANN,
         requester=ANN,
@@ -117,7 +118,7 @@ def test_a_token_is_created_with_an_hmac_of_its_id(bench: TokenBench) -> None:
 
 
 def test_neither_hmac_nor_secret_is_in_the_log(bench: TokenBench) -> None:
-    response = bench.create()
+    response = bench.create_token()
     [record] = bench.records
     assert response.hmac not in record.encode(0)
     assert SECRET.encode() not in record.encode(0)
@@ -130,20 +131,20 @@ def test_neither_hmac_nor_secret_is_in_the_log(bench: TokenBench) -> None:
 def test_a_token_lives_no_longer_than_asked_or_allowed(
     bench: TokenBench, asked_ms: int, lives_ms: int
 ) -> None:
-    response = bench.create(lifetime_ms=asked_ms)
+    response = bench.create_token(lifetime_ms=asked_ms)
     assert response.max_timestamp_ms - bench.now_ms == lives_ms
     assert response.expiry_timestamp_ms - bench.now_ms == min(lives_ms, 2 * HOUR_MS)
-    assert bench.create(lifetime_ms=2**63 - 1).max_timestamp_ms - bench.now_ms == 10 * HOUR_MS
+    assert bench.create_token(lifetime_ms=2**63 - 1).max_timestamp_ms - bench.now_ms == 10 * HOUR_MS
 
 
 def test_only_users_renew(bench: TokenBench) -> None:
-    response = bench.create(renewers=(BOB, "Group:all"))
+    response = bench.create_token(renewers=(BOB, "Group:all"))
     assert (response.error_code, response.token_id) == (ErrorCode.INVALID_PRINCIPAL_TYPE, "")
     assert bench.records == []
 
 
 def test_owner_and_renewers_renew_a_token_and_others_do_not(bench: TokenBench) -> None:
-    token = bench.create(ANN, owner=BOB, renewers=(CARL,)).hmac
+    token = bench.create_token(ANN, owner=BOB, renewers=(CARL,)).hmac
     bench.now_ms += HOUR_MS
     assert bench.renew(token, BOB) == (ErrorCode.NONE, 2 * HOUR_MS)
     assert bench.renew(token, CARL, HOUR_MS) == (ErrorCode.NONE, HOUR_MS)
@@ -155,7 +156,7 @@ def test_owner_and_renewers_renew_a_token_and_others_do_not(bench: TokenBench) -
 
 
 def test_a_token_is_not_renewed_beyond_its_lifetime(bench: TokenBench) -> None:
-    token = bench.create(lifetime_ms=3 * HOUR_MS).hmac
+    token = bench.create_token(lifetime_ms=3 * HOUR_MS).hmac
     bench.now_ms += 2 * HOUR_MS
     assert bench.renew(token) == (ErrorCode.NONE, HOUR_MS)
     bench.now_ms += HOUR_MS
@@ -168,7 +169,7 @@ def test_a_token_is_not_renewed_beyond_its_lifetime(bench: TokenBench) -> None:
 
 
 def test_a_token_expires_later_or_at_once(bench: TokenBench) -> None:
-    token = bench.create()
+    token = bench.create_token()
     assert bench.expire(token.hmac, period_ms=0) == (ErrorCode.NONE, 0)
     assert bench.expire(token.hmac, period_ms=5 * HOUR_MS) == (ErrorCode.NONE, 5 * HOUR_MS)
     assert bench.expire(token.hmac, period_ms=2**63 - 1) == (ErrorCode.NONE, 10 * HOUR_MS)
@@ -180,17 +181,17 @@ def test_a_token_expires_later_or_at_once(bench: TokenBench) -> None:
 
 @pytest.mark.parametrize("unknown", [b"", b"no token's", TokenSecret("of another cluster").hmac("id")])
 def test_an_hmac_of_no_token_is_not_found(bench: TokenBench, unknown: bytes) -> None:
-    token = bench.create()
+    token = bench.create_token()
     for found in (bench.renew(unknown), bench.expire(unknown)):
         assert found[0] == ErrorCode.DELEGATION_TOKEN_NOT_FOUND
     assert list(bench.image.delegation_tokens) == [token.token_id]
 
 
 def test_without_a_secret_tokens_are_disabled(bench: TokenBench) -> None:
-    token = bench.create(owner=BOB).hmac
+    token = bench.create_token(owner=BOB).hmac
     bench.secret = None
     disabled = ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
-    response = bench.create(owner=BOB)
+    response = bench.create_token(owner=BOB)
     assert (response.error_code, response.principal_name) == (disabled, "bob")
     assert response.token_requester_principal_name == "ann"
     assert bench.renew(token, BOB)[0] == bench.expire(token, BOB)[0] == disabled
@@ -199,15 +200,15 @@ def test_without_a_secret_tokens_are_disabled(bench: TokenBench) -> None:
 def test_an_old_metadata_version_has_no_tokens() -> None:
     bench = TokenBench(SETTINGS, metadata_version=13)
     unsupported = ErrorCode.UNSUPPORTED_VERSION
-    assert bench.create().error_code == bench.renew(b"x")[0] == bench.expire(b"x")[0] == unsupported
+    assert bench.create_token().error_code == bench.renew(b"x")[0] == bench.expire(b"x")[0] == unsupported
     assert bench.records == []
-    assert TokenBench(SETTINGS, metadata_version=14).create().error_code == 0
+    assert TokenBench(SETTINGS, metadata_version=14).create_token().error_code == 0
 
 
 def test_expired_tokens_are_removed_in_rounds(bench: TokenBench) -> None:
-    kept = bench.create()
+    kept = bench.create_token()
     for _ in range(EXPIRED_PER_ROUND_MAX + 1):
-        bench.create(lifetime_ms=HOUR_MS)
+        bench.create_token(lifetime_ms=HOUR_MS)
     bench.now_ms += HOUR_MS
     assert bench.do(remove_expired_tokens, bench.now_ms) is False, "none has expired yet"
     assert len(bench.image.delegation_tokens) == EXPIRED_PER_ROUND_MAX + 2
@@ -221,4 +222,4 @@ def test_expired_tokens_are_removed_in_rounds(bench: TokenBench) -> None:
 def test_an_id_never_looks_like_an_option(bench: TokenBench) -> None:
     ids = iter([b"\xf8" + bytes(15), b"\xfb" + bytes(15), bytes(16)])
     bench.state.new_uuid = lambda: next(ids)
-    assert bench.create().token_id == "A" * 22
+    assert bench.create_token().token_id == "A" * 22
