@@ -113,6 +113,19 @@ def test_a_producer_and_a_consumer_get_what_they_need(command: Command) -> None:
     assert command.rules("list") == needed - read
 
 
+def test_tokens_and_their_owners_are_resources(command: Command) -> None:
+    of_owner = (*ALICE, "--user-principal", "User:bob")
+    both = {("user", "User:bob", "create-tokens"), ("user", "User:bob", "describe-tokens")}
+    assert command.rules("add", *of_owner, "-o", "create-tokens", "-o", "describe-tokens") == both
+    of_token = {("delegation-token", "x", "describe")}
+    assert command.rules("add", *ALICE, "--delegation-token", "x", "-o", "describe") == of_token
+    assert command.rules("list", "--user-principal", "User:bob") == both
+    assert command.rules("remove", "--delegation-token", "x") == of_token
+    refused = command.run("add", *of_owner, "-o", "read")
+    assert "--user-principal has no operation read: expected all, create-tokens" in refused.stderr
+    assert command.rules("remove", "--user-principal", "User:bob") == both
+
+
 def test_a_name_selects_acls_by_its_pattern(command: Command) -> None:
     orders = [("orders", "literal"), ("orders", "prefixed")]
     for name, pattern in (*orders, ("ord", "prefixed"), ("*", "literal")):
@@ -130,7 +143,7 @@ def test_a_name_selects_acls_by_its_pattern(command: Command) -> None:
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (("add", *ALICE, "-o", "read"), "name the resources: give --topic, --group, --transactional-id or"),
+        (("add", *ALICE, "-o", "read"), "name the resources: give --topic, --group, --transactional-id, "),
         (("add", *ALICE, "-t", "a"), "name the operations: give --operation, --producer or --consumer"),
         (("add", *ALICE, "-t", "a", "-o", "cluster-action"), "--topic has no operation cluster-action"),
         (("add", "--principal", "alice", "-t", "a", "-o", "read"), "--principal alice: expected TYPE:NAME"),

@@ -95,9 +95,13 @@ OPTIONS: Final = {
     ResourceType.GROUP: "--group",
     ResourceType.TRANSACTIONAL_ID: "--transactional-id",
     ResourceType.CLUSTER: "--cluster",
+    ResourceType.DELEGATION_TOKEN: "--delegation-token",
+    ResourceType.USER: "--user-principal",
 }
 """The options that name resources, by their type."""
-RESOURCE_OPTIONS: Final = "--topic, --group, --transactional-id or --cluster"
+RESOURCE_OPTIONS: Final = (
+    "--topic, --group, --transactional-id, --cluster, --delegation-token or --user-principal"
+)
 
 Resource = tuple[ResourceType, str]
 Rule = tuple[ResourceType, str, Operation]
@@ -120,6 +124,20 @@ TransactionalIds = Annotated[
     ),
 ]
 OnCluster = Annotated[bool, typer.Option("--cluster", help="The cluster itself.")]
+DelegationTokens = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--delegation-token", metavar="ID", help="A delegation token; '*' stands for all; repeatable."
+    ),
+]
+UserPrincipals = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--user-principal",
+        metavar="TYPE:NAME",
+        help="A user as the owner of delegation tokens, such as User:alice; '*' stands for all; repeatable.",
+    ),
+]
 Operations = Annotated[
     list[OperationName] | None,
     typer.Option(
@@ -191,6 +209,8 @@ def add(
     group: Groups = None,
     transactional_id: TransactionalIds = None,
     on_cluster: OnCluster = False,
+    delegation_token: DelegationTokens = None,
+    user_principal: UserPrincipals = None,
     pattern: Annotated[
         Pattern,
         typer.Option(
@@ -207,7 +227,7 @@ def add(
 
     One ACL is added for each combination of principal, host, operation and resource. ACLs that exist stay.
     """
-    resources = _resources(topic, group, transactional_id, on_cluster)
+    resources = _resources(topic, group, transactional_id, on_cluster, delegation_token, user_principal)
     if producer or consumer or idempotent:
         rules = _rules_of_roles(resources, producer, consumer, idempotent, bool(operation) or deny)
     else:
@@ -242,13 +262,15 @@ def list_acls(
     group: Groups = None,
     transactional_id: TransactionalIds = None,
     on_cluster: OnCluster = False,
+    delegation_token: DelegationTokens = None,
+    user_principal: UserPrincipals = None,
     pattern: Selection = PatternFilter.MATCH,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
     json_output: JsonOutput = False,
 ) -> None:
     """List ACLs: all, or those that the options select."""
-    resources = _resources(topic, group, transactional_id, on_cluster)
+    resources = _resources(topic, group, transactional_id, on_cluster, delegation_token, user_principal)
     filters = _filters(
         _selected(resources, operation), principal, host, _permission(allow, deny), PatternType[pattern.name]
     )
@@ -271,6 +293,8 @@ def remove(
     group: Groups = None,
     transactional_id: TransactionalIds = None,
     on_cluster: OnCluster = False,
+    delegation_token: DelegationTokens = None,
+    user_principal: UserPrincipals = None,
     pattern: Selection = PatternFilter.LITERAL,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
@@ -281,7 +305,7 @@ def remove(
     `penstock acl list` with the same options and --pattern shows them first. A removed denial allows again
     what other ACLs allow.
     """
-    resources = _resources(topic, group, transactional_id, on_cluster)
+    resources = _resources(topic, group, transactional_id, on_cluster, delegation_token, user_principal)
     permission = _permission(allow, deny)
     rules: Sequence[Selected]
     if producer or consumer or idempotent:
@@ -304,12 +328,16 @@ def _resources(
     groups: list[str] | None,
     transactional_ids: list[str] | None,
     on_cluster: bool,
+    delegation_tokens: list[str] | None,
+    user_principals: list[str] | None,
 ) -> list[Resource]:
     named = {
         ResourceType.TOPIC: topics or [],
         ResourceType.GROUP: groups or [],
         ResourceType.TRANSACTIONAL_ID: transactional_ids or [],
         ResourceType.CLUSTER: [CLUSTER_NAME] if on_cluster else [],
+        ResourceType.DELEGATION_TOKEN: delegation_tokens or [],
+        ResourceType.USER: user_principals or [],
     }
     return [(kind, name) for kind, names in named.items() for name in dict.fromkeys(names)]
 

@@ -42,7 +42,10 @@ def check_own_names(properties: Mapping[str, str]) -> None:
 
 
 def for_librdkafka(properties: Mapping[str, str]) -> dict[str, str]:
-    """Translate the properties that librdkafka takes otherwise. Raises ValueError, which names one."""
+    """Translate the properties that librdkafka takes otherwise.
+
+    Raises ValueError, which names a property with an invalid value, or one that librdkafka has no equal of.
+    """
     kept = {name: value for name, value in properties.items() if not name.startswith(_TRANSLATED)}
     if not _OF_LIBRDKAFKA.keys().isdisjoint(properties) or len(kept) == len(properties):
         return dict(properties)
@@ -52,6 +55,8 @@ def for_librdkafka(properties: Mapping[str, str]) -> dict[str, str]:
     config = from_properties(SecurityConfig, properties)
     translated = kept | {"ssl.endpoint.identification.algorithm": config.identification or "none"}
     if config.login is not None:
+        if config.login.by_token:
+            raise ValueError("sasl.jaas.config has tokenauth, and librdkafka cannot log in with tokens")
         translated |= {"sasl.username": config.login.username, "sasl.password": config.login.password}
     if config.uses_tls:
         translated |= _stores(config)

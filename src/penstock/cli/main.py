@@ -27,6 +27,7 @@ COMMANDS = {
     "acl": ("penstock.cli.acl", "app", "Add, list and remove access control lists (ACLs)."),
     "user": ("penstock.cli.user", "app", "Create, list and delete users with passwords (SCRAM)."),
     "quota": ("penstock.cli.quota", "app", "Set, list and delete the quotas of clients."),
+    "token": ("penstock.cli.token", "app", "Create, list, renew and expire delegation tokens."),
     "cluster": (
         "penstock.cli.cluster",
         "app",

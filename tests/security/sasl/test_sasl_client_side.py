@@ -82,6 +82,22 @@ def test_a_server_without_the_password_is_found_out(answer, reason):
         said.send(answer)
 
 
+@pytest.mark.parametrize(
+    ("option", "extension"),
+    [
+        ("", ""),
+        ("tokenauth=true", ",tokenauth=true"),
+        ('tokenauth="TRUE"', ",tokenauth=true"),
+        ("tokenauth=1", ""),
+    ],
+)
+def test_a_login_with_a_token_says_so(option, extension):
+    login = parse_login(f'a.ScramLoginModule required username="id" password="secret" {option};')
+    assert login.by_token is bool(extension)
+    said = converse("SCRAM-SHA-256", login, lambda: "nonce")
+    assert next(said) == f"n,,n=id,r=nonce{extension}".encode()
+
+
 class Server:
     """The server side of RFC 5802: it stores keys derived from a password, and checks the client's proof."""
 
