@@ -25,6 +25,8 @@ CLASSES = {
     "configs": "kafka.admin.ConfigCommand",
     "log-dirs": "org.apache.kafka.tools.LogDirsCommand",
     "cluster": "org.apache.kafka.tools.ClusterTool",
+    "acls": "org.apache.kafka.tools.AclCommand",
+    "delegation-tokens": "org.apache.kafka.tools.DelegationTokenCommand",
 }
 # These print from other threads and at the end of their process, so each runs in a process of its own.
 VERIFIABLE_PRODUCER = "org.apache.kafka.tools.VerifiableProducer"
