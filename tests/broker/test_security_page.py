@@ -99,6 +99,32 @@ def test_a_node_knows_clients_by_their_certificates(files: Path) -> None:
     run(story())
 
 
+def test_clients_log_in_with_tokens(files: Path) -> None:
+    of_node, of_admin = blocks("Users with passwords", "properties")
+    secret, of_token = blocks("Delegation tokens", "properties")
+    (files / "client.properties").write_text(of_admin.replace(ON_THE_PAGE, f"{files}/"))
+    settings = {**properties(files, "Encrypt connections"), **parsed(files, of_node + secret)}
+    create, listed, renew, expire = commands("Delegation tokens")
+
+    async def story() -> None:
+        async with running_node(files / "node", **settings) as broker:
+
+            async def run_it(command: str) -> str:
+                line = f"{command} --command-config client.properties"
+                return await asyncio.to_thread(shell, files, broker, line)
+
+            lines = dict(line.split(": ", 1) for line in (await run_it(create)).splitlines())
+            assert lines["token id"] in await run_it(listed)
+            login = of_token.replace("TOKEN-ID", lines["token id"]).replace("HMAC", lines["hmac"])
+            (files / "token.properties").write_text(login.replace(ON_THE_PAGE, f"{files}/"))
+            by_token = "penstock txn list --command-config token.properties"
+            assert "PRODUCER ID" in await asyncio.to_thread(shell, files, broker, by_token)
+            for command in (renew, expire):
+                assert "expires: 20" in await run_it(command.replace("TOKEN-ID", lines["token id"]))
+
+    run(story())
+
+
 @pytest.mark.parametrize("elsewhere", [False, True])
 def test_a_node_knows_users_by_their_passwords(
     files: Path, elsewhere: bool, monkeypatch: pytest.MonkeyPatch

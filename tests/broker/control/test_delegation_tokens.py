@@ -1,6 +1,7 @@
 """Delegation tokens on nodes: who gets them, who comes in with them, and attacks on both."""
 
 import asyncio
+import logging
 import ssl
 import time
 from collections.abc import Callable, Iterator
@@ -20,13 +21,15 @@ from penstock.protocol.messages import (
     CreateDelegationTokenRequest,
     CreateDelegationTokenResponse,
     DefaultPrincipalData,
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
     EnvelopeRequest,
     EnvelopeResponse,
     RequestHeader,
     ResponseHeader,
 )
 from penstock.security.acls import Operation, PatternType, PermissionType, ResourceType
-from penstock.security.delegation_tokens import TokenSecret
+from penstock.security.delegation_tokens import TokenSecret, password_of
 from penstock.testing import Cluster
 from token_wire import SECRET, SETTINGS, TokenWire
 from waiting import wait_until
@@ -332,3 +335,78 @@ def test_without_a_secret_tokens_are_disabled(tmp_path: Path, secret: str | None
             await asyncio.to_thread(story, address(broker, "PLAINTEXT"))
 
     run(on_loop())
+
+
+def test_tokens_outlast_a_restart_and_leave_when_they_have_expired(tmp_path: Path) -> None:
+    settings = {**SETTINGS, "delegation.token.expiry.check.interval.ms": "20"}
+
+    def created(bootstrap: str) -> CreateDelegationTokenResponse:
+        with TokenWire(bootstrap) as wire:
+            assert wire.as_user("ann").create(lifetime_ms=1).error_code == 0
+            return wire.create()
+
+    def is_let_in(bootstrap: str, token: CreateDelegationTokenResponse) -> bool:
+        with TokenWire(bootstrap) as wire:
+            return wire.by_token(token.token_id, token.hmac).error_code == 0
+
+    async def on_loop() -> None:
+        async with running_node(tmp_path, **settings) as broker:
+            token = await asyncio.to_thread(created, address(broker, "PLAINTEXT"))
+            left = [token.token_id]
+            await asyncio.to_thread(wait_until, lambda: list(broker.image.delegation_tokens) == left)
+        async with running_node(tmp_path, **settings) as broker:
+            assert await asyncio.to_thread(is_let_in, address(broker, "PLAINTEXT"), token)
+
+    run(on_loop())
+
+
+def test_denials_are_in_the_audit_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def story(bootstrap: str) -> str:
+        with TokenWire(bootstrap) as ann, TokenWire(bootstrap) as bob:
+            assert ann.as_user("ann").create(owner=BOB).error_code == UNAUTHORIZED
+            token = bob.as_user("bob").create()
+            assert ann.seen() == set()
+            return token.token_id
+
+    async def on_loop() -> str:
+        async with running_node(tmp_path, **SETTINGS) as broker:
+            return await asyncio.to_thread(story, address(broker, "PLAINTEXT"))
+
+    caplog.set_level(logging.INFO, "kafka.authorizer.logger")
+    token_id = asyncio.run(on_loop())
+    for operation, resource, request in (
+        ("CREATE_TOKENS", "User:LITERAL:User:bob", "CreateDelegationToken"),
+        ("DESCRIBE", f"DelegationToken:LITERAL:{token_id}", "DescribeDelegationToken"),
+        ("DESCRIBE_TOKENS", "User:LITERAL:User:bob", "DescribeDelegationToken"),
+    ):
+        assert (
+            f"Principal = User:ann is Denied operation = {operation} from host = 127.0.0.1 on resource = "
+            f"{resource} for request = {request} with resourceRefCount = 1 based on rule DefaultDeny"
+        ) in caplog.text
+
+
+def test_the_secret_stays_on_the_node(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Neither configs nor logs nor the metadata log show it, nor a token's HMAC."""
+    resource = DescribeConfigsRequest.DescribeConfigsResource(resource_type=4, resource_name="1")
+    caplog.set_level(logging.DEBUG)
+
+    def story(bootstrap: str) -> bytes:
+        with TokenWire(bootstrap) as wire:
+            token = wire.as_user("admin").create()
+            request = DescribeConfigsRequest(resources=[resource])
+            [result] = wire.ask(request, DescribeConfigsResponse).results
+            [found] = [each for each in result.configs if each.name == "delegation.token.secret.key"]
+            assert (found.value, found.is_sensitive) == (None, True)
+        with TokenWire(bootstrap) as wire:
+            assert wire.by_token(token.token_id, token.hmac).error_code == 0
+        return bytes(token.hmac)
+
+    async def on_loop() -> bytes:
+        async with running_node(tmp_path, **SETTINGS) as broker:
+            return await asyncio.to_thread(story, address(broker, "PLAINTEXT"))
+
+    token_hmac = asyncio.run(on_loop())
+    secrets = (SECRET.encode(), token_hmac, password_of(token_hmac).encode(), token_hmac.hex().encode())
+    written = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
+    for text in (*written, caplog.text.encode()):
+        assert not any(secret in text for secret in secrets)

@@ -75,14 +75,14 @@ def create_delegation_token(
     if not names_only_users(request):
         response.error_code = ErrorCode.INVALID_PRINCIPAL_TYPE
         return Decision([], response)
-    max_ms = _later(now_ms, _shorter(_config(state, "max.lifetime.ms"), request.max_lifetime_ms))
+    max_ms = _later(now_ms, _shorter(_max_lifetime_ms(state), request.max_lifetime_ms))
     record = DelegationTokenRecord(
         owner=owner,
         requester=requester,
         renewers=[f"{renewer.principal_type}:{renewer.principal_name}" for renewer in request.renewers],
         issue_timestamp=now_ms,
         max_timestamp=max_ms,
-        expiration_timestamp=min(max_ms, _later(now_ms, _config(state, "expiry.time.ms"))),
+        expiration_timestamp=min(max_ms, _later(now_ms, _expiry_time_ms(state))),
         token_id=_new_id(state),
     )
     response.issue_timestamp_ms, response.max_timestamp_ms = now_ms, max_ms
@@ -108,7 +108,7 @@ def renew_delegation_token(
     if not _may_renew(token, requester):
         mismatch = ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH
         return Decision([], RenewDelegationTokenResponse(error_code=mismatch))
-    period_ms = _shorter(_config(state, "expiry.time.ms"), request.renew_period_ms)
+    period_ms = _shorter(_expiry_time_ms(state), request.renew_period_ms)
     renewed = _expiring(token, _later(now_ms, period_ms))
     expiry_ms = renewed.expiration_timestamp
     return Decision([renewed], RenewDelegationTokenResponse(expiry_timestamp_ms=expiry_ms))
@@ -198,8 +198,12 @@ def _new_id(state: ControllerState) -> str:
     return token_id
 
 
-def _config(state: ControllerState, name: str) -> int:
-    return state.static_config.get_int(f"delegation.token.{name}")
+def _max_lifetime_ms(state: ControllerState) -> int:
+    return state.static_config.get_int("delegation.token.max.lifetime.ms")
+
+
+def _expiry_time_ms(state: ControllerState) -> int:
+    return state.static_config.get_int("delegation.token.expiry.time.ms")
 
 
 def _shorter(limit_ms: int, asked_ms: int) -> int:

@@ -40,7 +40,7 @@ _CLIENT_FINAL: Final = re.compile(
 
 
 class TokenLogin(NamedTuple):
-    """What a login with a delegation token needs."""
+    """The login with one delegation token."""
 
     owner: str
     """The name of the user that the client becomes."""
