@@ -1,7 +1,7 @@
 """Bugs planted in the nodes, one at a time: the simulator has to find each within a few seeds."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from random import Random
 from typing import Any
@@ -17,8 +17,9 @@ from penstock.broker.partitions.replicated_partition import ReplicatedPartition
 from penstock.consensus import voting
 from penstock.coordinators.group import expiration, offset_fetch
 from penstock.metadata.controller import leadership as controller_leadership
+from penstock.metadata.image import MetadataImage
 from penstock.metadata.image.acls import AclsImage
-from penstock.protocol.messages import RemoveAccessControlEntryRecord
+from penstock.protocol.messages import DelegationTokenRecord, Message, RemoveAccessControlEntryRecord
 from penstock.security.acls import Acl
 from penstock.security.authorizer import Authorizer
 from penstock.security.permissions import OwnPermissions
@@ -141,6 +142,16 @@ def deleted_acls_return_with_snapshots(patch: pytest.MonkeyPatch) -> Planted:
     return "stop", GUESTS
 
 
+def snapshots_lack_delegation_tokens(patch: pytest.MonkeyPatch) -> Planted:
+    records = MetadataImage.records
+
+    def without_tokens(self: MetadataImage) -> Iterator[Message]:
+        return (record for record in records(self) if not isinstance(record, DelegationTokenRecord))
+
+    patch.setattr(MetadataImage, "records", without_tokens)
+    return "stop", GUESTS
+
+
 def a_node_opens_its_own_envelopes_without_permissions(patch: pytest.MonkeyPatch) -> Planted:
     patch.setattr(OwnPermissions, "on_behalf_of", lambda self, *_: self)
     return "isolate", GUESTS
@@ -158,6 +169,7 @@ PLANTED = [
     nobody_is_told_of_a_failed_directory,
     decisions_outlive_the_acls_that_made_them,
     deleted_acls_return_with_snapshots,
+    snapshots_lack_delegation_tokens,
     a_node_opens_its_own_envelopes_without_permissions,
 ]
 

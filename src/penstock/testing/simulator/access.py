@@ -1,4 +1,4 @@
-"""The ACLs and the passwords of guests, as the answers to their administrator say.
+"""The ACLs, passwords, quotas and tokens of guests, as the answers to their administrator and to them say.
 
 Guests are the clients that need permissions. They log in by SCRAM on a listener of their own. All other
 clients, and the nodes, are `User:ANONYMOUS`, a super user.
@@ -7,15 +7,18 @@ clients, and the nodes, are `User:ANONYMOUS`, a super user.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from penstock.metadata.configs.support import STANDARD_AUTHORIZER
+from penstock.metadata.image.client_quotas import CONSUMER_BYTE_RATE, USER, client_quota_entity
 from penstock.security.acls import Acl, Operation, PatternType, PermissionType, ResourceType
 from penstock.security.scram import ScramMechanism
 from penstock.testing.simulator.history import Violation
 
 if TYPE_CHECKING:
     from penstock.metadata.image import MetadataImage
+
+V = TypeVar("V")
 
 GUESTS: Final = ("guest0", "guest1")
 LISTENER: Final = "SASL_PLAINTEXT"
@@ -27,6 +30,7 @@ PROPERTIES: Final[Mapping[str, str]] = {
     "super.users": "User:ANONYMOUS",
     "sasl.enabled.mechanisms": MECHANISM.title,
     "connections.max.reauth.ms": "3000",
+    "delegation.token.secret.key": "of all simulated nodes",
 }
 """The configuration of nodes that have guests."""
 
@@ -34,11 +38,32 @@ _INCLUDED: Final = (Operation.READ, Operation.WRITE, Operation.DELETE, Operation
 """The operations that include DESCRIBE if they are allowed."""
 
 
+class Changing(Generic[V]):
+    """A value that requests replace by ever new ones. Without an answer, a request may be executed late."""
+
+    def __init__(self) -> None:
+        self.possible: set[V | None] = {None}
+        """The values that it may have now; None if it may be missing."""
+        self._abandoned: set[V | None] = set()
+
+    def requested(self, value: V | None) -> None:
+        """Note that a request will be sent."""
+        self.possible.add(value)
+
+    def abandoned(self, value: V | None) -> None:
+        """Note that a request got no answer."""
+        self._abandoned.add(value)
+
+    def confirmed(self, value: V | None) -> None:
+        """Note the answer to a request."""
+        self.possible = {value, *self._abandoned}
+
+
 class Access:
-    """The ACLs and passwords that exist.
+    """The ACLs, passwords, quotas and tokens that exist.
 
     A request without an answer may be executed at any later time. So each ACL is created once, and deleted at
-    most once, and each password is set once.
+    most once.
     """
 
     def __init__(self) -> None:
@@ -46,8 +71,11 @@ class Access:
         """The ACLs whose creation was confirmed, and whose deletion was not requested yet."""
         self.uncertain: set[Acl] = set()
         """The ACLs that may or may not exist."""
-        self.passwords: dict[str, set[str | None]] = {guest: {None} for guest in GUESTS}
-        """The passwords that each guest may have now; None if there may be no such user."""
+        self.passwords: dict[str, Changing[str]] = {guest: Changing() for guest in GUESTS}
+        self.quotas: dict[str, Changing[float]] = {guest: Changing() for guest in GUESTS}
+        self.tokens: dict[str, dict[str, str]] = {guest: {} for guest in GUESTS}
+        """The tokens whose removal was not requested, by their owners: the password of each id."""
+        self.removed_tokens: set[str] = set()
         self.changes = 0
 
     def check(self, image: MetadataImage, node_id: int) -> None:
@@ -59,9 +87,16 @@ class Access:
                 f"node {node_id} lacks ACLs {list(map(str, missing))} and has others that were deleted or "
                 f"never created {list(map(str, surplus))}"
             )
-        for guest, passwords in self.passwords.items():
+        for guest in GUESTS:
+            passwords, quotas = self.passwords[guest].possible, self.quotas[guest].possible
             if not any(has_password(image, guest, password) for password in passwords):
                 raise Violation(f"node {node_id} has none of the passwords of {guest}: {passwords}")
+            if (quota := quota_of(image, guest)) not in quotas:
+                raise Violation(f"node {node_id} has the quota {quota} of {guest}, expected one of {quotas}")
+            if lost := self.tokens[guest].keys() - image.delegation_tokens.keys():
+                raise Violation(f"node {node_id} lacks tokens of {guest}: {lost}")
+        if kept := self.removed_tokens & image.delegation_tokens.keys():
+            raise Violation(f"node {node_id} has tokens that were removed: {kept}")
 
 
 def salt_of(password: str) -> bytes:
@@ -75,6 +110,11 @@ def has_password(image: MetadataImage, guest: str, password: str | None) -> bool
     if credential is None or password is None:
         return credential is None and password is None
     return credential.salt == salt_of(password)
+
+
+def quota_of(image: MetadataImage, guest: str) -> float | None:
+    """The guest's quota for reading, in bytes per second."""
+    return image.client_quotas.by_entity.get(client_quota_entity({USER: guest}), {}).get(CONSUMER_BYTE_RATE)
 
 
 def is_allowed(image: MetadataImage, guest: str, host: str, operation: Operation, topic: str) -> bool:

@@ -1,14 +1,17 @@
-"""An administrator of guests: it creates and deletes their ACLs, and sets their passwords."""
+"""An administrator of guests: it creates and deletes their ACLs, and sets their passwords and quotas."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Final, TypeVar
 
+from penstock.metadata.image.client_quotas import CONSUMER_BYTE_RATE, USER
 from penstock.protocol.codec import Message
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
     CreateAclsRequest,
@@ -18,13 +21,14 @@ from penstock.protocol.messages import (
 )
 from penstock.security.acls import Acl, Operation, PatternType, PermissionType, ResourceType
 from penstock.security.scram import MIN_ITERATIONS, salted_password
-from penstock.testing.simulator.access import GUESTS, MECHANISM, Access, salt_of
+from penstock.testing.simulator.access import GUESTS, MECHANISM, Access, Changing, salt_of
 from penstock.testing.simulator.clients.admin import ASK_AGAIN
 from penstock.testing.simulator.clients.client import Client, ClientSettings, NoAnswer
 
 ACLS_MAX: Final = 12
 
 R = TypeVar("R", bound=Message)
+V = TypeVar("V")
 
 
 class AccessAdmin(Client):
@@ -51,9 +55,8 @@ class AccessAdmin(Client):
         self._used: set[Acl] = set()
         self._lingering: set[Acl] = set()
         """The ACLs that a request without an answer may create at any later time."""
-        self._passwords_made = 0
-        self._abandoned: dict[str, set[str | None]] = {guest: set() for guest in GUESTS}
-        """The passwords of requests that got no answer."""
+        self._made = 0
+        """The number of passwords and quotas so far."""
 
     async def run(self) -> None:
         for guest in GUESTS:
@@ -65,7 +68,9 @@ class AccessAdmin(Client):
                 await self._set_password(self.rng.choice(GUESTS))
             elif chance < 0.2:
                 await self._delete_user(self.rng.choice(GUESTS))
-            elif self._access.acls and (chance < 0.5 or len(self._access.acls) >= ACLS_MAX):
+            elif chance < 0.3:
+                await self._set_quota(self.rng.choice(GUESTS))
+            elif self._access.acls and (chance < 0.6 or len(self._access.acls) >= ACLS_MAX):
                 await self._delete(self.rng.choice(sorted(self._access.acls)))
             else:
                 await self._create(self._new_acl())
@@ -140,8 +145,8 @@ class AccessAdmin(Client):
     # Passwords
 
     async def _set_password(self, guest: str) -> None:
-        self._passwords_made += 1
-        password = f"secret{self._passwords_made}"
+        self._made += 1
+        password = f"secret{self._made}"
         salt = salt_of(password)
         upsertion = AlterUserScramCredentialsRequest.ScramCredentialUpsertion(
             name=guest,
@@ -151,28 +156,61 @@ class AccessAdmin(Client):
             salted_password=salted_password(MECHANISM, password, salt, MIN_ITERATIONS),
         )
         request = AlterUserScramCredentialsRequest(deletions=[], upsertions=[upsertion])
-        await self._change_password(guest, password, request)
+        await self._alter_user(guest, password, request)
 
     async def _delete_user(self, guest: str) -> None:
         deletion = AlterUserScramCredentialsRequest.ScramCredentialDeletion(
             name=guest, mechanism=int(MECHANISM)
         )
         request = AlterUserScramCredentialsRequest(deletions=[deletion], upsertions=[])
-        await self._change_password(guest, None, request)
+        await self._alter_user(guest, None, request)
 
-    async def _change_password(
+    async def _alter_user(
         self, guest: str, password: str | None, request: AlterUserScramCredentialsRequest
     ) -> None:
-        passwords, abandoned = self._access.passwords, self._abandoned[guest]
-        passwords[guest] = {*passwords[guest], password}
+        response = AlterUserScramCredentialsResponse
+        await self._replace(
+            self._access.passwords[guest],
+            password,
+            request,
+            response,
+            lambda answer: answer.results[0].error_code,
+        )
+
+    # Quotas
+
+    async def _set_quota(self, guest: str) -> None:
+        self._made += 1
+        quota = 10_000.0 + self._made if self.rng.random() < 0.8 else None
+        entity = AlterClientQuotasRequest.EntityData(entity_type=USER, entity_name=guest)
+        change = AlterClientQuotasRequest.OpData(
+            key=CONSUMER_BYTE_RATE, value=quota or 0.0, remove=quota is None
+        )
+        request = AlterClientQuotasRequest(
+            entries=[AlterClientQuotasRequest.EntryData(entity=[entity], ops=[change])], validate_only=False
+        )
+        response = AlterClientQuotasResponse
+        await self._replace(
+            self._access.quotas[guest], quota, request, response, lambda answer: answer.entries[0].error_code
+        )
+
+    async def _replace(
+        self,
+        changing: Changing[V],
+        value: V | None,
+        request: Message,
+        kind: type[R],
+        error_code_of: Callable[[R], int],
+    ) -> None:
+        changing.requested(value)
         while True:
-            answer = await self._attempt(request, AlterUserScramCredentialsResponse)
+            answer = await self._attempt(request, kind)
             if answer is None:
-                abandoned.add(password)
-            elif self._is_done(f"AlterUserScramCredentials {guest}", answer.results[0].error_code):
+                changing.abandoned(value)
+            elif self._is_done(f"{type(request).__name__} {value}", error_code_of(answer)):
                 break
             await self.pause()
-        passwords[guest] = {password, *abandoned}
+        changing.confirmed(value)
         self._access.changes += 1
 
     # Requests

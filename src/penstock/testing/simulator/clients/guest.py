@@ -1,9 +1,14 @@
-"""A client that needs permissions: it checks that nodes let it in, and decide, as their metadata says."""
+"""A client that needs permissions: it checks that nodes let it in, and decide, as their metadata says.
+
+It logs in with a password or a delegation token, creates tokens, and removes them.
+"""
 
 from __future__ import annotations
 
+import base64
+from contextlib import suppress
 from random import Random
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from penstock.broker.peers import Dial
 from penstock.broker.peers.sasl_link import SaslDial
@@ -11,12 +16,17 @@ from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import (
     CreateAclsRequest,
     CreateAclsResponse,
+    CreateDelegationTokenRequest,
+    CreateDelegationTokenResponse,
+    ExpireDelegationTokenRequest,
+    ExpireDelegationTokenResponse,
     FetchRequest,
     FetchResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
 )
 from penstock.security.acls import Operation, PatternType, PermissionType, ResourceType
+from penstock.security.delegation_tokens import password_of
 from penstock.security.sasl.clients import Login
 from penstock.testing.simulator.access import (
     GUESTS_PORT,
@@ -29,6 +39,10 @@ from penstock.testing.simulator.clients.client import Address, Client, ClientSet
 from penstock.testing.simulator.history import Partition, Violation
 from penstock.testing.simulator.nodes import VirtualNode
 
+if TYPE_CHECKING:
+    from penstock.metadata.image import MetadataImage
+
+OPERATIONS: Final = (Operation.DESCRIBE, Operation.READ, Operation.ALTER)
 LATEST: Final = -1
 NO_DECISION: Final = frozenset(
     {
@@ -70,18 +84,24 @@ class Guest(Client):
         self._access = access
         self._nodes = nodes
         self._partitions = partitions
-        self._password = "none yet"
+        self._login = Login(user, "none yet")
 
     def dial(self) -> Dial:
-        login = Login(self.user, self._password)
-        return SaslDial(super().dial(), MECHANISM.title, login, self.rng)
+        return SaslDial(super().dial(), MECHANISM.title, self._login, self.rng)
 
     async def run(self) -> None:
         while not self.stopping:
             await self.pause(0.15)
             if self.rng.random() < 0.3:
-                self._log_in_as(self.rng.choice(["wrong", self._password, *self._known_passwords()]))
-            await self._visit(self.rng.choice(list(self.settings.bootstrap)), self._operation())
+                self._log_in_by(self.rng.choice([Login(self.user, "wrong"), self._login, *self._logins()]))
+            node_id = self.rng.choice(list(self.settings.bootstrap))
+            chance = self.rng.random()
+            if chance < 0.1:
+                await self._create_token(node_id)
+            elif chance < 0.15:
+                await self._remove_token(node_id)
+            else:
+                await self._visit(node_id, self.rng.choice(OPERATIONS))
 
     def start_last_visits(self) -> None:
         """Begin the client's last work, once all is quiet."""
@@ -94,28 +114,29 @@ class Guest(Client):
     async def _visit_all(self) -> None:
         """Try each operation at each node; all must answer, and decide as the metadata says."""
         for node_id in self.settings.bootstrap:
-            for operation in (Operation.DESCRIBE, Operation.READ, Operation.ALTER):
-                self._log_in_as(self.rng.choice(self._known_passwords() or ["wrong"]))
+            for operation in OPERATIONS:
+                self._log_in_by(self.rng.choice(self._logins() or [Login(self.user, "wrong")]))
                 while not await self._visit(node_id, operation):
                     await self.pause()
 
-    def _known_passwords(self) -> list[str]:
-        return sorted(password for password in self._access.passwords[self.user] if password is not None)
+    def _logins(self) -> list[Login]:
+        """The logins that should succeed, or might."""
+        passwords = self._access.passwords[self.user].possible
+        by_password = [Login(self.user, each) for each in sorted(filter(None, passwords))]
+        tokens = self._access.tokens[self.user].items()
+        return [*by_password, *(Login(token_id, password, by_token=True) for token_id, password in tokens)]
 
-    def _operation(self) -> Operation:
-        return self.rng.choice([Operation.DESCRIBE, Operation.READ, Operation.ALTER])
-
-    def _log_in_as(self, password: str) -> None:
-        """Begin new connections with this password."""
+    def _log_in_by(self, login: Login) -> None:
+        """Begin new connections with this login."""
         for peer in self._peers.values():
             peer.close()
         self._peers.clear()
-        self._password = password
+        self._login = login
 
     async def _visit(self, node_id: int, operation: Operation) -> bool:
         """Log in, if there is no connection, and try an operation. Returns whether there was an answer."""
         node = self._nodes[node_id]
-        address = self.settings.bootstrap[node_id]._replace(port=GUESTS_PORT)
+        address = self._address(node_id)
         is_new = address not in self._peers
         before = self._state(node)
         topic = self.rng.choice(self._partitions).topic
@@ -131,7 +152,7 @@ class Guest(Client):
         assert node.broker is not None
         image = node.broker.image
         if refused or is_new:
-            self._check_login(node_id, refused is True, has_password(image, self.user, self._password))
+            self._check_login(node_id, refused is True, self._is_right(image))
         if code is not None and code not in NO_DECISION:
             # Guests may never change ACLs, which a broker asks the controller to do.
             allowed = operation is not Operation.ALTER and is_allowed(
@@ -147,15 +168,25 @@ class Guest(Client):
             return None
         authorizer = broker.authorization.authorizer
         assert authorizer is not None
-        credential = broker.image.scram.credential(MECHANISM, self.user)
-        return (node.incarnation, broker.image.acls.version, credential) if authorizer.is_ready else None
+        if not authorizer.is_ready:
+            return None
+        image = broker.image
+        credential = image.scram.credential(MECHANISM, self.user)
+        has_token = self._login.username in image.delegation_tokens
+        return node.incarnation, image.acls.version, credential, has_token
+
+    def _is_right(self, image: MetadataImage) -> bool:
+        """Whether the login is one that nodes accept, according to the image."""
+        if self._login.by_token:
+            return self._login.username in image.delegation_tokens
+        return has_password(image, self.user, self._login.password)
 
     def _check_login(self, node_id: int, is_refused: bool, is_right: bool) -> None:
         self.logins += not is_refused
         if is_refused is is_right:
             outcome = "refused" if is_refused else "let in"
             raise Violation(
-                f"node {node_id} has {outcome} {self.user} with a {'right' if is_right else 'wrong'} password"
+                f"node {node_id} has {outcome} {self.user} with a {'right' if is_right else 'wrong'} login"
             )
 
     def _check_decision(self, node_id: int, what: str, code: ErrorCode, allowed: bool) -> None:
@@ -166,6 +197,42 @@ class Guest(Client):
                 f"node {node_id} answered {code.name} to {self.user}, {what}, which its ACLs "
                 f"{'allow' if allowed else 'deny'}"
             )
+
+    # Tokens
+
+    async def _create_token(self, node_id: int) -> None:
+        try:
+            created = await self.ask(
+                self._address(node_id), CreateDelegationTokenRequest(), CreateDelegationTokenResponse
+            )
+        except NoAnswer:
+            return
+        code = ErrorCode.of(created.error_code)
+        if self._login.by_token and code is not ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED:
+            raise self.unexpected("a token that asks for another one", code)
+        if code is ErrorCode.NONE:
+            password = password_of(bytes(created.hmac))
+            self._access.tokens[self.user][created.token_id] = password
+            self._access.changes += 1
+
+    async def _remove_token(self, node_id: int) -> None:
+        """Remove a token, with the same login until there is an answer."""
+        tokens = self._access.tokens[self.user]
+        if self._login.by_token or not tokens:
+            return
+        token_id = self.rng.choice(list(tokens))
+        token_hmac = base64.b64decode(tokens.pop(token_id))
+        request = ExpireDelegationTokenRequest(hmac=token_hmac, expiry_time_period_ms=-1)
+        with suppress(NoAnswer):
+            answer = await self.ask(self._address(node_id), request, ExpireDelegationTokenResponse)
+            if not answer.error_code:
+                self._access.removed_tokens.add(token_id)
+                self._access.changes += 1
+
+    def _address(self, node_id: int) -> Address:
+        return self.settings.bootstrap[node_id]._replace(port=GUESTS_PORT)
+
+    # Operations
 
     async def _try(self, address: Address, operation: Operation, topic: str) -> ErrorCode:
         """Send the request for an operation. Raises NoAnswer."""
