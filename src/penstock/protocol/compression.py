@@ -5,7 +5,8 @@ the default level); lz4 frames use the `lz4` package; zstd uses `zstandard`, whi
 one batch to the next; snappy uses cramjam, which is given an output buffer of limited size. All functions
 release the GIL for large inputs, which belong in a worker thread, never on the event loop. They do not hold
 the GIL for long over large outputs either: these are assembled piece by piece, in memory that is mapped
-rather than cleared or grown.
+rather than cleared or grown. A caller that needs an output only for a moment can have all of its outputs in
+the same memory, as the kernel takes longer to map a new page than a codec takes to fill it.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ import threading
 import zlib
 from collections.abc import Iterator
 from enum import IntEnum
+from itertools import chain
 from struct import Struct
 from struct import error as StructError
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 import cramjam
 import lz4.frame
@@ -35,6 +37,8 @@ _INPUT_BYTES: Final = 64 * 1024
 """Limits the input per call of a decompressor that copies the part it does not consume."""
 _MAPPED_FROM_BYTES: Final = 4 << 20
 """Outputs of this size or more are mapped memory."""
+_REUSED_BYTES_MAX: Final = 16 << 20
+"""Limits the memory that a thread keeps for the outputs of `decompress_for_now`."""
 
 
 class Codec(IntEnum):
@@ -95,15 +99,24 @@ def decompress(codec: int, data: Buffer, max_bytes: int = DEFAULT_MAX_BYTES) -> 
     Raises DecompressedTooLarge before more than about `max_bytes` are allocated, CompressionError for damaged
     input, and ValueError for an unknown codec.
     """
+    return _decompress(codec, data, max_bytes, _NewMemory())
+
+
+def decompress_for_now(codec: int, data: Buffer, max_bytes: int) -> Buffer:
+    """Decompress like `decompress`, into memory that the next call in the same thread overwrites."""
+    return _decompress(codec, data, max_bytes, _reused)
+
+
+def _decompress(codec: int, data: Buffer, max_bytes: int, memory: _Memory) -> Buffer:
     match Codec(codec):
         case Codec.GZIP:
-            return _decompress_gzip(data, max_bytes)
+            return memory.join(_gzip_parts(data, max_bytes))
         case Codec.SNAPPY:
-            return _decompress_snappy(data, max_bytes)
+            return _decompress_snappy(data, max_bytes, memory)
         case Codec.LZ4:
-            return _decompress_lz4(data, max_bytes)
+            return memory.join(_lz4_parts(data, max_bytes))
         case Codec.ZSTD:
-            return _decompress_zstd(data, max_bytes)
+            return memory.join(_zstd_parts(data, max_bytes))
     return data
 
 
@@ -116,25 +129,73 @@ def _checked_level(codec: Codec, level: int | None) -> int:
     return level
 
 
-def _output(size: int) -> memoryview:
-    """Allocate an output buffer of this size."""
-    return memoryview(bytearray(size) if size < _MAPPED_FROM_BYTES else mmap.mmap(-1, size))
+class _Memory(Protocol):
+    """Where an output goes."""
+
+    def output(self, size: int) -> memoryview:
+        """A buffer of this size."""
+
+    def join(self, parts: Iterator[bytes]) -> Buffer:
+        """The parts in one buffer."""
 
 
-def _joined(parts: list[bytes]) -> Buffer:
-    """Join the parts; a large result releases each part as soon as it is copied."""
-    if len(parts) == 1:
-        return parts[0]
-    size = sum(map(len, parts))
-    if size < _MAPPED_FROM_BYTES:
-        return b"".join(parts)
-    out = _output(size)
-    end = size
-    while parts:
-        part = parts.pop()
-        out[end - len(part) : end] = part
-        end -= len(part)
-    return out
+class _NewMemory:
+    """Memory of its own for each output."""
+
+    def output(self, size: int) -> memoryview:
+        return memoryview(bytearray(size) if size < _MAPPED_FROM_BYTES else mmap.mmap(-1, size))
+
+    def join(self, parts: Iterator[bytes]) -> Buffer:
+        """Join the parts; a large result releases each part as soon as it is copied."""
+        found = list(parts)
+        if len(found) == 1:
+            return found[0]
+        size = sum(map(len, found))
+        if size < _MAPPED_FROM_BYTES:
+            return b"".join(found)
+        out = self.output(size)
+        end = size
+        while found:
+            part = found.pop()
+            out[end - len(part) : end] = part
+            end -= len(part)
+        return out
+
+
+class _ReusedMemory(threading.local):
+    """The same memory for all outputs of a thread, as far as they are not too large for it."""
+
+    def __init__(self) -> None:
+        self._room = memoryview(b"")
+
+    def output(self, size: int) -> memoryview:
+        if size > _REUSED_BYTES_MAX:
+            return _NewMemory().output(size)
+        if size > len(self._room):
+            self._room = memoryview(mmap.mmap(-1, max(_PIECE_BYTES, 1 << (size - 1).bit_length())))
+        return self._room[:size]
+
+    def join(self, parts: Iterator[bytes]) -> Buffer:
+        first = next(parts, b"")
+        part = next(parts, None)
+        if part is None:
+            return first
+        end = len(first)
+        out = self.output(end)
+        out[:] = first
+        while part is not None:
+            if end + len(part) > _REUSED_BYTES_MAX:
+                return _NewMemory().join(chain((bytes(out[:end]), part), parts))
+            longer = self.output(end + len(part))
+            if longer.obj is not out.obj:
+                longer[:end] = out[:end]
+            longer[end:] = part
+            out, end = longer, end + len(part)
+            part = next(parts, None)
+        return out
+
+
+_reused: Final = _ReusedMemory()
 
 
 def _too_large(codec: str, max_bytes: int) -> DecompressedTooLarge:
@@ -146,9 +207,8 @@ def _too_large(codec: str, max_bytes: int) -> DecompressedTooLarge:
 _GZIP: Final = 31  # zlib's window bits for a gzip header and trailer
 
 
-def _decompress_gzip(data: Buffer, max_bytes: int) -> Buffer:
+def _gzip_parts(data: Buffer, max_bytes: int) -> Iterator[bytes]:
     """Decompress all members of a gzip stream, which a writer may concatenate (RFC 1952)."""
-    parts: list[bytes] = []
     room = max_bytes
     with memoryview(data) as view:
         position = 0
@@ -168,10 +228,10 @@ def _decompress_gzip(data: Buffer, max_bytes: int) -> Buffer:
                     raise _too_large("gzip", max_bytes)
                 if not (given or part or member.eof):
                     raise CompressionError("gzip data is cut short")
-                parts.append(part)
+                yield part
             position -= len(member.unused_data)
             if position == len(view):
-                return _joined(parts)
+                return
 
 
 # --- snappy -------------------------------------------------------------------------------------------------
@@ -194,7 +254,7 @@ def _compress_xerial(data: Buffer) -> bytes:
     return b"".join(parts)
 
 
-def _decompress_snappy(data: Buffer, max_bytes: int) -> Buffer:
+def _decompress_snappy(data: Buffer, max_bytes: int, memory: _Memory) -> Buffer:
     view = memoryview(data)
     blocks = _xerial_blocks(view) if _is_xerial(view, 0) else [view]
     try:
@@ -202,7 +262,7 @@ def _decompress_snappy(data: Buffer, max_bytes: int) -> Buffer:
         total = sum(sizes)
         if total > max_bytes:
             raise _too_large("snappy", max_bytes)
-        out = _output(total)
+        out = memory.output(total)
         end = 0
         for block, size in zip(blocks, sizes, strict=True):
             if size:
@@ -239,8 +299,6 @@ def _xerial_blocks(view: memoryview) -> list[memoryview]:
 
 # --- lz4 ----------------------------------------------------------------------------------------------------
 
-_LZ4_CHUNK_BYTES: Final = 64 * 1024
-
 
 def _compress_lz4(data: Buffer, level: int) -> bytes:
     """Compress into one frame of independent 64 KiB blocks without content size, as the Java client requires.
@@ -259,30 +317,31 @@ def _compress_lz4(data: Buffer, level: int) -> bytes:
     return frame
 
 
-def _decompress_lz4(data: Buffer, max_bytes: int) -> Buffer:
+def _lz4_parts(data: Buffer, max_bytes: int) -> Iterator[bytes]:
     """Decompress all frames of the data, in steps so that no frame exceeds `max_bytes`."""
-    parts: list[bytes] = []
     room = max_bytes
-    rest: bytes = bytes(data)
-    step = min(max(_LZ4_CHUNK_BYTES, 8 * len(rest)), _PIECE_BYTES)
-    while rest:
-        frame = lz4.frame.LZ4FrameDecompressor()
-        while not frame.eof:
-            try:
-                part = frame.decompress(rest, max_length=min(room + 1, step))
-            except (RuntimeError, EOFError, ValueError) as error:
-                raise CompressionError(f"lz4 data is damaged: {error}") from None
-            rest = b""
-            room -= len(part)
-            if room < 0:
-                raise _too_large("lz4", max_bytes)
-            if not part and not frame.eof and frame.needs_input:
-                raise CompressionError("lz4 data is cut short")
-            parts.append(part)
-        rest = frame.unused_data or b""
-    if not parts:
-        raise CompressionError("lz4 data is empty")
-    return _joined(parts)
+    with memoryview(data) as view:
+        position, size = 0, len(view)
+        if not size:
+            raise CompressionError("lz4 data is empty")
+        while position < size:
+            frame = lz4.frame.LZ4FrameDecompressor()
+            while not frame.eof:
+                given = b""
+                if frame.needs_input:
+                    given = bytes(view[position : position + _INPUT_BYTES])
+                    position += len(given)
+                try:
+                    part = frame.decompress(given, max_length=min(room + 1, _PIECE_BYTES))
+                except (RuntimeError, EOFError, ValueError) as error:
+                    raise CompressionError(f"lz4 data is damaged: {error}") from None
+                room -= len(part)
+                if room < 0:
+                    raise _too_large("lz4", max_bytes)
+                if not (given or part or frame.eof) and frame.needs_input:
+                    raise CompressionError("lz4 data is cut short")
+                yield part
+            position -= len(frame.unused_data or b"")
 
 
 def repair_lz4_header(data: Buffer) -> bytes:
@@ -334,10 +393,9 @@ class _ZstdContexts(threading.local):
 _zstd = _ZstdContexts()
 
 
-def _decompress_zstd(data: Buffer, max_bytes: int) -> Buffer:
+def _zstd_parts(data: Buffer, max_bytes: int) -> Iterator[bytes]:
     """Decompress all frames; each gets an output of the size that its headers allow at most (RFC 8878)."""
-    parts: list[bytes] = []
-    room = max_bytes
+    room, is_empty = max_bytes, True
     with memoryview(data) as view:
         for start, end, bound in _zstd_frames(view):
             frame = view[start:end]
@@ -353,10 +411,10 @@ def _decompress_zstd(data: Buffer, max_bytes: int) -> Buffer:
                     raise _too_large("zstd", max_bytes) from None
                 raise CompressionError(f"zstd data is damaged: {error}") from None
             room -= len(part)
-            parts.append(part)
-    if not parts:
+            is_empty = False
+            yield part
+    if is_empty:
         raise CompressionError("zstd data is empty")
-    return _joined(parts)
 
 
 def _zstd_frames(view: memoryview) -> Iterator[_ZstdFrame]:

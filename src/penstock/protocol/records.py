@@ -32,6 +32,7 @@ from penstock.protocol.compression import (
     Codec,
     compress,
     decompress,
+    decompress_for_now,
     repair_lz4_header,
 )
 
@@ -231,12 +232,22 @@ def decode_batches(buf: Buffer, max_bytes: int = DEFAULT_MAX_BYTES) -> Iterator[
 
 
 def records_section(
-    buf: Buffer, header: BatchHeader, position: int = 0, max_bytes: int = DEFAULT_MAX_BYTES
+    buf: Buffer,
+    header: BatchHeader,
+    position: int = 0,
+    max_bytes: int = DEFAULT_MAX_BYTES,
+    *,
+    for_now: bool = False,
 ) -> Buffer:
-    """The part after the header of the v2 batch at `position`, decompressed."""
+    """The part after the header of the v2 batch at `position`, decompressed.
+
+    With `for_now`, the next such call in the same thread overwrites it.
+    """
     section = memoryview(buf)[position + HEADER_SIZE : position + header.size_bytes]
     if header.attributes & batch.COMPRESSION_MASK == Codec.NONE:
         return section
+    if for_now:
+        return decompress_for_now(known_codec(header), section, max_bytes)
     return decompress(known_codec(header), section, max_bytes)
 
 

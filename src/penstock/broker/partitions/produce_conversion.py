@@ -65,7 +65,7 @@ def convert(records: bytearray, replica: ConfiguredReplica, now_ms: int, schemas
     """
     config = replica.config
     header = batch.parse_header(records)
-    section = records_section(records, header, max_bytes=DECOMPRESSED_BYTES_MAX)
+    section = records_section(records, header, max_bytes=DECOMPRESSED_BYTES_MAX, for_now=True)
     checked = kernel.check_records(section, header)
     if replica.schema_rules:
         _check_schemas(decode_records(header, section), replica, schemas)
