@@ -95,8 +95,10 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "permissions": {"acls", "authorizer"},
         "scram": set(),
         "config_providers": set(),
-        "sasl": {"scram"},
         "tls": set(),
+        "tokens": set(),
+        "sasl": {"scram", "tokens"},
+        "oauth": {"sasl", "tls", "tokens"},
     },
     "client": {
         "settings": set(),
