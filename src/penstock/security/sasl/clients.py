@@ -4,7 +4,7 @@ A conversation is a generator: it yields the bytes to send and is sent the serve
 exchange is complete, and raises SaslRejected if an answer is not what it should be.
 
 PLAIN is RFC 4616. SCRAM is RFC 5802 with SHA-256 (RFC 7677) or SHA-512, as in KIP-84: names and passwords are
-UTF-8 without SASLprep, and there is no channel binding.
+UTF-8 without SASLprep, and there is no channel binding. OAUTHBEARER is RFC 7628 (KIP-255).
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from __future__ import annotations
 import base64
 import binascii
 import hmac
-from collections.abc import Callable, Generator
+import re
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
@@ -30,7 +31,14 @@ A server that asks for more may want to exhaust the processor. One that asks for
 may want to crack the password.
 """
 
-MECHANISMS: Final = ("PLAIN", *(mechanism.title for mechanism in ScramMechanism))
+OAUTHBEARER: Final = "OAUTHBEARER"
+MECHANISMS: Final = ("PLAIN", *(mechanism.title for mechanism in ScramMechanism), OAUTHBEARER)
+
+_ACKNOWLEDGEMENT: Final = b"\1"
+"""The message of a client of OAUTHBEARER whose token was refused."""
+_EXTENSION: Final = "extension_"
+_EXTENSION_NAME: Final = re.compile("[A-Za-z]+")
+_EXTENSION_VALUE: Final = re.compile("[\x21-\x7e \t\r\n]+")
 
 
 class SaslRejected(Exception):
@@ -59,8 +67,39 @@ def parse_login(jaas: str) -> Login:
     return Login(options["username"], options["password"], by_token)
 
 
-def converse(mechanism: str, login: Login, nonce: Callable[[], str] = scram.new_nonce) -> Conversation:
+@dataclass(frozen=True, slots=True)
+class BearerLogin:
+    """The client's bearer token, and the extensions that it sends with it. ``repr`` shows no token."""
+
+    token: str = field(repr=False)
+    extensions: tuple[tuple[str, str], ...] = ()
+
+
+def parse_extensions(options: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """Read the extensions of OAUTHBEARER from the options of a login module.
+
+    Raises ValueError("what was expected").
+    """
+    extensions = []
+    for option, value in options.items():
+        if option.startswith(_EXTENSION):
+            name = option.removeprefix(_EXTENSION)
+            if name == "auth" or not _EXTENSION_NAME.fullmatch(name):
+                raise ValueError(f"letters after {_EXTENSION}, and not the word auth")
+            if not _EXTENSION_VALUE.fullmatch(value):
+                raise ValueError(f"printable ASCII in {option}")
+            extensions.append((name, value))
+    return tuple(extensions)
+
+
+def converse(
+    mechanism: str, login: Login | BearerLogin, nonce: Callable[[], str] = scram.new_nonce
+) -> Conversation:
     """Start a conversation by one of `MECHANISMS`. ``nonce`` makes SCRAM's nonce, text without a comma."""
+    if mechanism == OAUTHBEARER:
+        assert isinstance(login, BearerLogin)
+        return _bearer(login)
+    assert isinstance(login, Login)
     if mechanism == "PLAIN":
         return _plain(login)
     scram_mechanism = ScramMechanism.of_title(mechanism)
@@ -70,6 +109,14 @@ def converse(mechanism: str, login: Login, nonce: Callable[[], str] = scram.new_
 
 def _plain(login: Login) -> Conversation:
     yield f"\0{login.username}\0{login.password}".encode()
+
+
+def _bearer(login: BearerLogin) -> Conversation:
+    pairs = (("auth", f"Bearer {login.token}"), *login.extensions)
+    refusal = yield ("n,,\1" + "".join(f"{name}={value}\1" for name, value in pairs) + "\1").encode()
+    if refusal:
+        yield _ACKNOWLEDGEMENT
+        raise SaslRejected(refusal.decode(errors="replace"))
 
 
 def _scram(mechanism: ScramMechanism, login: Login, nonce: str) -> Conversation:

@@ -14,6 +14,11 @@ from typing import TypeAlias
 class Rejected(Exception):
     """The client is refused. Its message is for the client and tells nothing that it does not know."""
 
+    def __init__(self, message: str, reason: str | None = None) -> None:
+        super().__init__(message)
+        self.reason = reason or message
+        """The reason for the log, which may say more."""
+
 
 class InvalidCredentials(Exception):
     """The client is refused, and must not learn why; the message is for the log."""
