@@ -6,27 +6,35 @@
 
 import re
 import struct
+import time
 from collections.abc import Callable
 
 from broker_wire import Wire
 from penstock.protocol import messages as m
 from penstock.protocol.codec import Message
 from penstock.protocol.errors import ErrorCode
+from penstock.security.oauth.names import MODULE, UNSECURED_HANDLER
 from penstock.security.sasl.clients import Login, SaslRejected
 from penstock.security.sasl.clients import converse as log_in
 from penstock.security.scram import ScramMechanism, salted_password
+from penstock.security.tokens.unsecured import unsecured_token
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 SETTINGS = {
     "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:SASL_PLAINTEXT",
-    "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256",
+    "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,OAUTHBEARER",
     "sasl.mechanism.inter.broker.protocol": "PLAIN",
     "listener.name.plaintext.plain.sasl.jaas.config": (
         f'{PLAIN} required username="node" password="of-node" user_node="of-node" user_ann="of-ann";'
     ),
     "listener.name.plaintext.plain.connections.max.reauth.ms": "60000",
     "listener.name.plaintext.scram-sha-256.sasl.jaas.config": f"{SCRAM} required;",
+    "listener.name.plaintext.oauthbearer.sasl.jaas.config": (
+        f'{MODULE} required unsecuredLoginStringClaim_sub="node" unsecuredValidatorRequiredScope="a";'
+    ),
+    "listener.name.plaintext.oauthbearer.sasl.server.callback.handler.class": UNSECURED_HANDLER,
+    "listener.name.plaintext.oauthbearer.connections.max.reauth.ms": "60000",
 }
 ANN, NODE = b"\0ann\0of-ann", b"\0node\0of-node"
 SALT, ITERATIONS = b"a salt that is long enough", 4096
@@ -73,6 +81,12 @@ class Client:
             self._lines.append("the broker knows the password")
         except SaslRejected:
             self._lines.append("the broker does not know the password")
+
+    def oauth(self, message: bytes) -> None:
+        """Log in by OAUTHBEARER, and acknowledge a refusal."""
+        self.handshake("OAUTHBEARER")
+        if self.authenticate(message):
+            self.authenticate(b"\1")
 
     def raw(self, message: bytes) -> None:
         self.wire.socket.sendall(struct.pack(">i", len(message)) + message)
@@ -213,6 +227,36 @@ def scram_twice(client: Client) -> None:
     client.is_in()
 
 
+def token(principal: str = "ann", scope: str = "a", age_s: int = 0) -> str:
+    options = {"unsecuredLoginStringClaim_sub": principal, "unsecuredLoginStringClaim_scope": scope}
+    return unsecured_token(options, int(time.time() - age_s) * 1000)
+
+
+def oauth_login(client: Client) -> None:
+    client.oauth(f"n,a=ann,\1auth=Bearer {token()}\1traceId=7\1\1".encode())
+    client.is_in()
+
+
+def oauth_as_another(client: Client) -> None:
+    for principal in ("ann", "bob"):
+        client.oauth(f"n,,\1auth=Bearer {token(principal)}\1\1".encode())
+    client.closed()
+
+
+def oauth_raw_messages(client: Client) -> None:
+    client.handshake("OAUTHBEARER", version=0)
+    client.raw(b"n,,\1auth=Bearer x\1\1")
+    client.raw(b"\1")
+
+
+def _oauth(message: Callable[[], str]) -> Callable[[Client], None]:
+    def story(client: Client) -> None:
+        client.oauth(message().encode())
+        client.closed()
+
+    return story
+
+
 def _plain(message: bytes) -> Callable[[Client], None]:
     def story(client: Client) -> None:
         client.handshake()
@@ -241,8 +285,22 @@ STORIES: dict[str, Callable[[Client], None]] = {
             *(versions_and_plain, old_versions, refused_versions, other_requests_first, authenticate_first),
             *(other_mechanisms, raw_messages, wrong_raw_messages, too_large, again, as_another),
             *(by_another_mechanism, wrong_again, create_scram_user, scram_login, scram_wrong_password),
-            scram_twice,
+            *(scram_twice, oauth_login, oauth_as_another, oauth_raw_messages),
         )
+    },
+    **{
+        f"OAUTHBEARER {name}": _oauth(message)
+        for name, message in {
+            "expired": lambda: f"n,,\1auth=Bearer {token(age_s=7200)}\1\1",
+            "without the scope": lambda: f"n,,\1auth=Bearer {token(scope='b')}\1\1",
+            "with no token": lambda: "n,,\1auth=Bearer a.b.c\1\1",
+            "for another": lambda: f"n,a=bob,\1auth=Bearer {token()}\1\1",
+            "for nobody": lambda: f"n,a=,\1auth=Bearer {token()}\1\1",
+            "with channel binding": lambda: f"y,,\1auth=Bearer {token()}\1\1",
+            "without a token": lambda: "n,,\1\1",
+            "empty": lambda: "",
+            "acknowledging": lambda: "\1",
+        }.items()
     },
     **{
         f"PLAIN {message!r}": _plain(message)

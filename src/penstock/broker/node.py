@@ -48,6 +48,7 @@ from penstock.broker.tls.listeners import NodeTls
 from penstock.metadata.configs import BrokerConfig, InvalidConfig
 from penstock.metadata.configs.support import settings_without_effect
 from penstock.metadata.image import MetadataDelta, ResourceType
+from penstock.security.oauth.errors import KeysUnavailable
 from penstock.security.tls.errors import InvalidTls
 from penstock.storage.directories.log_manager import LogManager
 from penstock.storage.errors import LogDirectoryError
@@ -348,6 +349,7 @@ class Broker:
             raise CannotStart(f"cannot read or write in {directories}: {error.strerror}") from error
 
     async def _start(self) -> tuple[str, int]:
+        await self._fetch_token_keys()
         for name, reason in settings_without_effect(self.config):
             log.warning("a configuration changes nothing name=%s reason=%s", name, reason)
         self._warn_of_open_listeners()
@@ -371,6 +373,14 @@ class Broker:
         self.loop_lag.start()  # only now: no client waited for the start
         self.server.accept(bound)
         return bound[(self.config.broker_listeners or self.config.listeners)[0].name]
+
+    async def _fetch_token_keys(self) -> None:
+        """Get the keys of listeners with OAUTHBEARER. Raises CannotStart."""
+        if self.sasl.verifies_tokens:
+            try:
+                await asyncio.to_thread(self.sasl.start)
+            except KeysUnavailable as error:
+                raise CannotStart(f"cannot verify tokens: {error}") from None
 
     def _warn_of_open_listeners(self) -> None:
         """Warn of the listeners that other machines reach without authentication."""
@@ -451,6 +461,7 @@ class Broker:
             await self.run_in_worker(self.monitoring.close)
         self._workers.shutdown()
         self._tls_worker.shutdown()
+        self.sasl.close()
         log.info("stopped node_id=%d", self.node_id)
 
     def hurry(self) -> None:

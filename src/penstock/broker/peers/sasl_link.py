@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from random import Random
 from typing import Final, TypeVar
@@ -21,7 +22,15 @@ from penstock.protocol.messages import (
     SaslHandshakeRequest,
     SaslHandshakeResponse,
 )
-from penstock.security.sasl.clients import Conversation, Login, SaslRejected, converse
+from penstock.security.oauth.errors import TokenUnavailable
+from penstock.security.sasl.clients import (
+    OAUTHBEARER,
+    BearerLogin,
+    Conversation,
+    Login,
+    SaslRejected,
+    converse,
+)
 from penstock.security.scram import new_nonce
 
 log = logging.getLogger(__name__)
@@ -31,8 +40,11 @@ M = TypeVar("M", bound=Message)
 _VERSIONS: Final = {ApiKey.SASL_HANDSHAKE: 1, ApiKey.SASL_AUTHENTICATE: 2}
 """The versions that every node of Apache Kafka 2.5 and later serves."""
 _CLIENT_ID: Final = "login"
-_PART_OF_SESSION: Final = 0.85
-"""When to log in again, as Apache Kafka's clients do: at least after this part of the session."""
+_PART_OF_SESSION: Final = 0.9
+"""When to log in again: Kafka's clients do so after 0.85 to 0.95 of the session.
+
+A token is due after at most 0.85 of its life, so that this needs a new one.
+"""
 
 
 class LoginFailed(OSError):
@@ -40,23 +52,39 @@ class LoginFailed(OSError):
 
 
 class SaslDial:
-    """Opens links by another dial, and logs in on them. ``rng`` makes nonces."""
+    """Opens links by another dial, and logs in on them. ``rng`` makes nonces.
 
-    def __init__(self, dial: Dial, mechanism: str, login: Login, rng: Random) -> None:
+    ``login`` may block, and raise TokenUnavailable.
+    """
+
+    def __init__(
+        self, dial: Dial, mechanism: str, login: Callable[[], Login | BearerLogin], rng: Random
+    ) -> None:
         self._dial = dial
-        self._start = partial(converse, mechanism, login, partial(new_nonce, rng))
         self._mechanism = mechanism
+        self._login = login
+        self._nonce = partial(new_nonce, rng)
+        self._worker = ThreadPoolExecutor(1, "oauth") if mechanism == OAUTHBEARER else None
+        """The thread that fetches tokens, for all links one after the other."""
 
     async def __call__(self, host: str, port: int, end: LinkEnd) -> Link:
         link = SaslLink(end, self._mechanism, self._start)
         await link.open(self._dial, host, port)
         return link
 
+    async def _start(self) -> Conversation:
+        """Start a conversation with the login of now. Raises TokenUnavailable."""
+        if self._worker is None:
+            login = self._login()
+        else:
+            login = await asyncio.get_running_loop().run_in_executor(self._worker, self._login)
+        return converse(self._mechanism, login, self._nonce)
+
 
 class SaslLink:
     """A link that is logged in. It is the end of the link below, and the link of the end above."""
 
-    def __init__(self, end: LinkEnd, mechanism: str, start: Callable[[], Conversation]) -> None:
+    def __init__(self, end: LinkEnd, mechanism: str, start: Callable[[], Awaitable[Conversation]]) -> None:
         self._end = end
         self._mechanism = mechanism
         self._start = start
@@ -121,6 +149,8 @@ class SaslLink:
             session_ms = await self._converse()
         except (SaslRejected, PeerViolation) as error:
             raise LoginFailed(f"login refused: {error}") from None
+        except TokenUnavailable as error:
+            raise LoginFailed(f"no login: {error}") from None
         held_back, self._held_back = self._held_back, None
         for frame in held_back:
             self.send(frame)
@@ -137,11 +167,11 @@ class SaslLink:
 
     async def _converse(self) -> int:
         """Exchange the messages of the mechanism, and return the time of the session in milliseconds."""
+        conversation = await self._start()
         chosen = await self._ask(SaslHandshakeRequest(mechanism=self._mechanism), SaslHandshakeResponse)
         if chosen.error_code:
             offered = ", ".join(chosen.mechanisms)
             raise SaslRejected(f"{self._mechanism} is not enabled; the node offers {offered or 'nothing'}")
-        conversation = self._start()
         message = next(conversation)
         while True:
             request = SaslAuthenticateRequest(auth_bytes=message)

@@ -136,7 +136,7 @@ class Authentication:
         try:
             answer, session_ms = self._take(message)
         except Rejected as refused:
-            self._fail(str(refused))
+            self._fail(refused.reason)
             return SaslAuthenticateResponse(
                 error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=str(refused)
             )
@@ -146,7 +146,7 @@ class Authentication:
         try:
             answer, _session_ms = self._take(message)
         except Rejected as refused:
-            raise CloseConnection(f"authentication failed: {refused}") from None
+            raise CloseConnection(f"authentication failed: {refused.reason}") from None
         return _size(len(answer)) + answer
 
     def _take(self, message: bytes) -> tuple[bytes, int]:

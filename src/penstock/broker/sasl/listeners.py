@@ -1,4 +1,4 @@
-"""SASL of a node's listeners, as its configuration says: mechanisms, users, and the time of sessions.
+"""SASL of a node's listeners, as its configuration says: mechanisms, users, tokens, the time of sessions.
 
 The settings of a mechanism are those with the prefix of listener and mechanism, as in
 `listener.name.external.plain.sasl.jaas.config`.
@@ -16,17 +16,17 @@ from penstock.broker.peers.sasl_link import SaslDial
 from penstock.metadata.configs import BrokerConfig, InvalidConfig
 from penstock.metadata.configs.definition import invalid
 from penstock.security.sasl import plain, scram
-from penstock.security.sasl.clients import parse_login
+from penstock.security.sasl.clients import MECHANISMS, OAUTHBEARER, parse_login
 from penstock.security.sasl.jaas import EXPECTED, parse_jaas
 from penstock.security.scram import ScramMechanism, new_nonce
 
 if TYPE_CHECKING:
     from penstock.broker.sasl.token_logins import TokenLogins
     from penstock.metadata.image.scram import ScramImage
-    from penstock.security.sasl.server import Conversation
+    from penstock.security.oauth.validator import TokenValidator
+    from penstock.security.sasl.server import Conversation, Mechanism
 
 SASL_PROTOCOLS: Final = frozenset({"SASL_PLAINTEXT", "SASL_SSL"})
-MECHANISMS: Final = ("PLAIN", *(mechanism.title for mechanism in ScramMechanism))
 _PLAIN_MODULE: Final = "org.apache.kafka.common.security.plain.PlainLoginModule"
 _USER: Final = "user_"
 _SECRET_BYTES: Final = 32
@@ -59,11 +59,24 @@ class SaslListener:
                 reason = f"it is not served yet; expected some of {', '.join(MECHANISMS)}"
                 raise invalid("sasl.enabled.mechanisms", mechanism, reason)
         self._passwords = self._plain_users() if "PLAIN" in self.mechanisms else {}
+        self.token_validator: TokenValidator | None = None
+        """The validator of signed tokens, which must be started; None if no such token is accepted."""
+        self._begin_oauth: Mechanism | None = None
+        if OAUTHBEARER in self.mechanisms:
+            from penstock.broker.sasl.oauth import OAuthSettings  # imported only where it is needed
+            from penstock.security.sasl import oauthbearer
+
+            settings = OAuthSettings(config, name)
+            self.token_validator = settings.validator(clock_ms)
+            validate = self.token_validator or settings.unsecured_validator(clock_ms)
+            self._begin_oauth = partial(oauthbearer.converse, validate)
 
     def converse(self, mechanism: str) -> Conversation:
         """Start a conversation by one of the mechanisms."""
         if mechanism == "PLAIN":
             return plain.converse(self._passwords)
+        if self._begin_oauth is not None and mechanism == OAUTHBEARER:
+            return self._begin_oauth()
         number = ScramMechanism.of_title(mechanism)
         assert number is not None, f"{mechanism} is enabled"
         users = self._users()
@@ -123,6 +136,8 @@ class NodeSasl:
             for listener in config.listeners
             if listener.security_protocol in SASL_PROTOCOLS
         }
+        validators = (listener.token_validator for listener in self._listeners.values())
+        self._validators = [validator for validator in validators if validator is not None]
 
     def secured(self, listener_name: str, mechanism_config: str, dial: Dial) -> Dial:
         """Return a dial that logs in if this listener of other nodes has SASL. Raises InvalidConfig."""
@@ -132,6 +147,10 @@ class NodeSasl:
         if mechanism not in MECHANISMS:
             reason = f"it is not served yet; expected one of {', '.join(MECHANISMS)}"
             raise invalid(mechanism_config, mechanism, reason)
+        if mechanism == OAUTHBEARER:
+            from penstock.broker.sasl.oauth import OAuthSettings
+
+            return SaslDial(dial, mechanism, OAuthSettings(self._config, listener_name).login(), self._rng)
         name = f"listener.name.{listener_name.lower()}.{mechanism.lower()}.sasl.jaas.config"
         text = self._config.text(name)
         if text is None:
@@ -139,9 +158,28 @@ class NodeSasl:
                 name, f"{name} is not set: expected {EXPECTED} for connections to other nodes"
             )
         try:
-            return SaslDial(dial, mechanism, parse_login(text), self._rng)
+            login = parse_login(text)
         except ValueError as error:
             raise InvalidConfig(name, f"{name}: expected {error}") from None
+        return SaslDial(dial, mechanism, lambda: login, self._rng)
+
+    @property
+    def verifies_tokens(self) -> bool:
+        """Whether `start` has something to get."""
+        return bool(self._validators)
+
+    def start(self) -> None:
+        """Get the keys that verify tokens; this blocks until issuers answer. Raises KeysUnavailable."""
+        try:
+            for validator in self._validators:
+                validator.start()
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        for validator in self._validators:
+            validator.close()
 
     def of(self, listener_name: str) -> SaslListener | None:
         """Return the SASL of a listener; None if it has none."""

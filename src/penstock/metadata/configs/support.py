@@ -54,8 +54,8 @@ _WITHOUT_EFFECT: Final = ("Accepted for compatibility: ", "Not served yet: ")
 
 _PARTS_TO_COME: Final = (
     ("sasl.kerberos.", "GSSAPI is not served yet"),
-    ("sasl.oauthbearer.", "OAUTHBEARER is not served yet"),
-    ("sasl.login.", "OAUTHBEARER is not served yet"),
+    ("sasl.login.class", "Java classes cannot be loaded"),
+    ("sasl.login.callback.", "Java classes cannot be loaded"),
     ("sasl.client.callback.", "Java classes cannot be loaded"),
     ("sasl.server.callback.", "Java classes cannot be loaded"),
     ("ssl.protocol", "ssl.enabled.protocols decides"),
@@ -76,6 +76,9 @@ _PARTS_TO_COME: Final = (
 )
 """Prefixes of configs whose features are not supported yet, with the reason."""
 
+
+_OAUTH_CLASSES: Final = "org.apache.kafka.common.security.oauthbearer."
+"""Kafka's handlers of OAUTHBEARER: their names choose what is built in, or are refused."""
 
 _SHIPPED: Final = frozenset(
     {"share.coordinator.state.topic.replication.factor", "share.coordinator.state.topic.min.isr"}
@@ -100,5 +103,5 @@ def settings_without_effect(config: BrokerConfig) -> Iterator[tuple[str, str]]:
         key = broker_key(name)
         if key is not None and name not in _SHIPPED and config.static[name].strip() != key.default:
             reason = reason_without_effect(key)
-            if reason is not None:
+            if reason is not None and not config.static[name].strip().startswith(_OAUTH_CLASSES):
                 yield name, reason

@@ -71,7 +71,7 @@ sasl.mechanism.inter.broker.protocol: string = GSSAPI per-broker
 sasl.enabled.mechanisms: list = GSSAPI per-broker
     SASL mechanisms clients may use.
 sasl.server.callback.handler.class: class
-    Class that handles SASL callbacks on the server's side.
+    Kafka's class that decides about OAUTHBEARER: tokens must be signed, or need not be. None is loaded.
 sasl.kerberos.principal.to.local.rules: list = DEFAULT per-broker
     Rules that turn a Kerberos principal into a short name.
 sasl.jaas.config: password per-broker
@@ -81,7 +81,7 @@ sasl.client.callback.handler.class: class
 sasl.login.class: class
     Class that logs in.
 sasl.login.callback.handler.class: class
-    Class that handles login callbacks.
+    Kafka's class that gets the node's own token of OAUTHBEARER. No class is loaded.
 sasl.kerberos.service.name: string per-broker
     Kerberos service name of the brokers.
 sasl.kerberos.kinit.cmd: string = /usr/bin/kinit per-broker
@@ -109,9 +109,9 @@ sasl.login.retry.backoff.max.ms: long = 10000
 sasl.login.retry.backoff.ms: long = 100
     First pause between two logins at the identity provider.
 sasl.oauthbearer.jwt.retriever.class: class = org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever
-    Class that fetches tokens.
+    Kafka's class that gets tokens: Default, File, ClientCredentials or JwtBearer. No class is loaded.
 sasl.oauthbearer.jwt.validator.class: class = org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator
-    Class that validates tokens.
+    Kafka's class that validates tokens: Default or Broker. No class is loaded.
 sasl.oauthbearer.scope: string
     Scope asked for in token requests.
 sasl.oauthbearer.client.credentials.client.id: string
@@ -145,9 +145,9 @@ sasl.oauthbearer.scope.claim.name: string = scope
 sasl.oauthbearer.sub.claim.name: string = sub
     Claim that holds a token's subject.
 sasl.oauthbearer.token.endpoint.url: string
-    Where tokens are requested.
+    URL where tokens are requested (https:), or of a file with a token (file:).
 sasl.oauthbearer.jwks.endpoint.url: string
-    Where the keys that verify tokens are found.
+    URL of the keys that verify tokens (https: or file:); required by OAUTHBEARER.
 sasl.oauthbearer.jwks.endpoint.refresh.ms: long = 3600000
     Age at which the verification keys are fetched again.
 sasl.oauthbearer.jwks.endpoint.retry.backoff.ms: long = 100
@@ -157,9 +157,9 @@ sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms: long = 10000
 sasl.oauthbearer.clock.skew.seconds: int = 30
     Difference allowed between the provider's clock and ours.
 sasl.oauthbearer.expected.audience: list = ""
-    Audiences of which a token must name one.
+    Audiences of which a token must name one; required by OAUTHBEARER.
 sasl.oauthbearer.expected.issuer: string
-    Issuer that a token must name.
+    Issuer that a token must name; required by OAUTHBEARER.
 delegation.token.secret.key: password
     Secret that signs delegation tokens; the same on all nodes.
 delegation.token.max.lifetime.ms: long = 604800000 [1..]

@@ -87,7 +87,8 @@ class Guest(Client):
         self._login = Login(user, "none yet")
 
     def dial(self) -> Dial:
-        return SaslDial(super().dial(), MECHANISM.title, self._login, self.rng)
+        login = self._login
+        return SaslDial(super().dial(), MECHANISM.title, lambda: login, self.rng)
 
     async def run(self) -> None:
         while not self.stopping:
