@@ -14,6 +14,7 @@ import pytest
 
 from certificates import Authority
 from in_process import run, running_node
+from issuer import Issuer, IssuerServer
 from penstock.broker.node import Broker
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "security.md"
@@ -165,3 +166,38 @@ def test_a_node_knows_users_by_their_passwords(
             await asyncio.to_thread(run_it, delete)
 
     run(story())
+
+
+def test_a_node_knows_users_by_their_tokens(files: Path) -> None:
+    of_node, of_client, unsecured = blocks("Bearer tokens", "properties")
+    issuer = Issuer()
+    issuer.key()
+
+    async def story(server: IssuerServer) -> None:
+        def with_issuer(text: str) -> str:
+            return text.replace("https://issuer.example/", server.url("/"))
+
+        (files / "client.properties").write_text(with_issuer(of_client).replace(ON_THE_PAGE, f"{files}/"))
+        settings = {
+            **properties(files, "Encrypt connections"),
+            **parsed(files, with_issuer(of_node)),
+            **properties(files, "Decide who may do what"),
+        }
+        async with running_node(files / "node", **settings) as broker:
+            command = "penstock topic create orders --command-config client.properties"
+            await asyncio.to_thread(shell, files, broker, command)
+        async with running_node(files / "another", **settings, **parsed(files, unsecured)) as broker:
+            (files / "client.properties").write_text(
+                "security.protocol=SASL_SSL\nsasl.mechanism=OAUTHBEARER\n"
+                f"ssl.truststore.location={files}/authority.pem\n"
+                "sasl.jaas.config=org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule "
+                'required unsecuredLoginStringClaim_sub="admin";\n'
+            )
+            await asyncio.to_thread(shell, files, broker, command)
+
+    of_issuer = Authority(files / "of-issuer")
+    with (files / "authority.pem").open("ab") as trusted:
+        trusted.write(of_issuer.certificate.read_bytes())
+    with IssuerServer(issuer, of_issuer) as server:
+        server.clients = {"broker": "broker-secret", "admin": "admin-secret"}
+        run(story(server))

@@ -7,14 +7,24 @@ with those serves only the commands that use it, and the others say what they ex
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 if TYPE_CHECKING:
     from penstock.client.security.security_config import SecurityConfig
 
+TokenCallback: TypeAlias = Callable[[str], tuple[str, float, str, dict[str, str]]]
+"""A function that librdkafka calls for a token: it returns the token, its end, a name and extensions."""
+
 _TRANSLATED: Final = (
-    *("sasl.jaas.config", "ssl.truststore.", "ssl.keystore.", "ssl.key.password"),
+    *(
+        "sasl.oauthbearer.",
+        "sasl.login.",
+        "sasl.jaas.config",
+        "ssl.truststore.",
+        "ssl.keystore.",
+        "ssl.key.password",
+    ),
     *("ssl.cipher.suites", "ssl.enabled.protocols", "ssl.protocol"),
 )
 """The beginnings of names whose values librdkafka takes otherwise, or not at all."""
@@ -26,6 +36,10 @@ _OF_LIBRDKAFKA: Final = {
     "sasl.mechanisms": "sasl.mechanism",
     "sasl.username": "sasl.jaas.config",
     "sasl.password": "sasl.jaas.config",
+    "sasl.oauthbearer.method": "sasl.oauthbearer.token.endpoint.url",
+    "sasl.oauthbearer.config": "sasl.jaas.config",
+    "sasl.oauthbearer.client.id": "sasl.oauthbearer.client.credentials.client.id",
+    "sasl.oauthbearer.client.secret": "sasl.oauthbearer.client.credentials.client.secret",
 }
 """librdkafka's names of properties, with Kafka's."""
 
@@ -41,26 +55,46 @@ def check_own_names(properties: Mapping[str, str]) -> None:
             )
 
 
-def for_librdkafka(properties: Mapping[str, str]) -> dict[str, str]:
+def for_librdkafka(properties: Mapping[str, str]) -> dict[str, str | TokenCallback]:
     """Translate the properties that librdkafka takes otherwise.
 
     Raises ValueError, which names a property with an invalid value, or one that librdkafka has no equal of.
     """
     kept = {name: value for name, value in properties.items() if not name.startswith(_TRANSLATED)}
-    if not _OF_LIBRDKAFKA.keys().isdisjoint(properties) or len(kept) == len(properties):
+    is_oauth = properties.get("sasl.mechanism", "").upper() == "OAUTHBEARER"
+    has_own_names = not _OF_LIBRDKAFKA.keys().isdisjoint(properties)
+    if has_own_names or (len(kept) == len(properties) and not is_oauth):
         return dict(properties)
     from penstock.client.security.security_config import SecurityConfig
     from penstock.client.settings import from_properties
 
     config = from_properties(SecurityConfig, properties)
-    translated = kept | {"ssl.endpoint.identification.algorithm": config.identification or "none"}
+    translated: dict[str, str | TokenCallback] = {**kept}
+    translated |= {"ssl.endpoint.identification.algorithm": config.identification or "none"}
     if config.login is not None:
         if config.login.by_token:
             raise ValueError("sasl.jaas.config has tokenauth, and librdkafka cannot log in with tokens")
         translated |= {"sasl.username": config.login.username, "sasl.password": config.login.password}
+    if is_oauth and config.uses_sasl:
+        translated["oauth_cb"] = _token_callback(config)
     if config.uses_tls:
         translated |= _stores(config)
     return translated
+
+
+def _token_callback(config: SecurityConfig) -> TokenCallback:
+    """Give librdkafka the tokens of this package's own login, which knows all of Kafka's ways to get one."""
+
+    def callback(_config: str) -> tuple[str, float, str, dict[str, str]]:
+        from penstock.security.oauth.tokens import life_of
+        from penstock.security.sasl.clients import BearerLogin
+
+        login = config.credentials()
+        assert isinstance(login, BearerLogin)
+        expires_at_ms = life_of(login.token, config.principal_claim).expires_at_ms
+        return login.token, expires_at_ms / 1000, "", dict(login.extensions)
+
+    return callback
 
 
 def _stores(config: SecurityConfig) -> dict[str, str]:

@@ -13,7 +13,7 @@ import typer
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
-from penstock.cli.client_properties import for_librdkafka
+from penstock.cli.client_properties import TokenCallback, for_librdkafka
 from penstock.cli.login import login_refusal
 from penstock.cli.output import print_error
 from penstock.cli.wrong_server import Address, WrongServer, connect, expect_broker
@@ -69,7 +69,7 @@ def fail(message: str, code: int = EXIT_REFUSED) -> NoReturn:
     raise typer.Exit(code)
 
 
-Settings = dict[str, str | int | float | bool]
+Settings = dict[str, str | int | float | bool | TokenCallback]
 
 
 def read_properties(command_config: Path | None) -> dict[str, str]:
@@ -161,7 +161,7 @@ def admin_client(bootstrap: str, command_config: Path | None) -> AdminClient:
     require_broker(bootstrap, settings)
     require_login(bootstrap, command_config)
     with reported_errors(bootstrap):
-        return AdminClient(settings)
+        return AdminClient(settings)  # type: ignore[arg-type]  # it takes callbacks, too
 
 
 def result_of(future: "Future[T]", bootstrap: str, subject: str | None = None, hint: Hint | None = None) -> T:

@@ -94,7 +94,7 @@ class Unacknowledged:
         return f": {found.reason}"
 
     def _present_obstacle(self, partition: int | None) -> Obstacle | None:
-        client = AdminClient(self._settings)
+        client = AdminClient(self._settings)  # type: ignore[arg-type]  # it takes callbacks, too
         cluster = client.list_topics(self._topic, timeout=REQUEST_TIMEOUT_S)
         topic = cluster.topics[self._topic]
         if topic.error is not None:

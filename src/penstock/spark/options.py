@@ -94,7 +94,6 @@ _REFUSED: Final = {
     "ssl.engine.factory.class": "engines are Java classes",
     "sasl.login.class": "logins are Java classes",
     "sasl.client.callback.handler.class": "handlers are Java classes",
-    "sasl.login.callback.handler.class": "handlers are Java classes",
 }
 
 

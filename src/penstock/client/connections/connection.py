@@ -38,7 +38,8 @@ from penstock.protocol.messages import (
     SaslHandshakeRequest,
     SaslHandshakeResponse,
 )
-from penstock.security.sasl.clients import SaslRejected, converse
+from penstock.security.oauth.errors import TokenUnavailable
+from penstock.security.sasl.clients import Login, SaslRejected, converse
 
 Response = TypeVar("Response")
 
@@ -51,6 +52,12 @@ Kafka server.
 
 _HTTP: Final = int.from_bytes(b"HTTP")
 """The size that the client reads if an HTTP server answers."""
+
+_PART_OF_SESSION: Final = 0.9
+"""When to authenticate again: Kafka's clients do so after 0.85 to 0.95 of the session.
+
+A token is due after at most 0.85 of its life, so that this needs a new one.
+"""
 
 _MAX_BUFFERS_PER_SEND: Final = 512
 """The largest number of buffers per ``sendmsg``, below IOV_MAX on every system."""
@@ -76,6 +83,8 @@ class Connection:
         self._pending: deque[_Pending] = deque()
         self._next_correlation_id = 0
         self._versions: ServedVersions | None = None
+        self._authenticate_at_s: float | None = None
+        """When to authenticate again; None if the session has no end."""
 
     @classmethod
     def connect(cls, address: ServerAddress, config: ClientConfig) -> Connection:
@@ -122,10 +131,18 @@ class Connection:
         self._versions = ServedVersions(response, self.server)
 
     def _authenticate(self) -> None:
-        """Send SaslHandshake, then SaslAuthenticate until the mechanism has finished (KIP-152)."""
-        mechanism, login = self._config.sasl_mechanism, self._config.login
+        """Send SaslHandshake, then SaslAuthenticate until the mechanism has finished (KIP-152).
+
+        A session may have an end, before which the client authenticates again (KIP-368).
+        """
+        self._authenticate_at_s = None
+        mechanism = self._config.sasl_mechanism
         assert mechanism is not None
-        assert login is not None
+        try:
+            login = self._config.credentials()
+        except TokenUnavailable as error:
+            raise AuthenticationFailed(f"cannot log in at {self.server} by {mechanism}: {error}") from None
+        who = f"user {login.username!r}" if isinstance(login, Login) else "the holder of the token"
         handshake = self.call(SaslHandshakeRequest(mechanism=mechanism), SaslHandshakeResponse)
         if handshake.error_code:
             served = ", ".join(handshake.mechanisms) or "none"
@@ -133,19 +150,29 @@ class Connection:
                 f"{self.server} does not support 'sasl.mechanism' {mechanism}: expected one of {served}"
             )
         conversation = converse(mechanism, login)
+        began_at_s, session_ms = time.monotonic(), 0
         try:
             said = next(conversation)
             while True:
                 answer = self.call(SaslAuthenticateRequest(auth_bytes=said), SaslAuthenticateResponse)
                 if answer.error_code:
                     raise SaslRejected(answer.error_message or f"error code {answer.error_code}")
+                session_ms = answer.session_lifetime_ms
                 said = conversation.send(bytes(answer.auth_bytes))
         except StopIteration:
-            return
+            if session_ms > 0:
+                self._authenticate_at_s = began_at_s + session_ms / 1000 * _PART_OF_SESSION
         except SaslRejected as refusal:
             raise AuthenticationFailed(
-                f"{self.server}: user {login.username!r} is not authenticated by {mechanism}: {refusal}"
+                f"{self.server}: {who} is not authenticated by {mechanism}: {refusal}"
             ) from None
+
+    def _authenticate_again(self) -> None:
+        try:
+            self._authenticate()
+        except BaseException:
+            self.close()
+            raise
 
     @property
     def in_flight(self) -> int:
@@ -184,6 +211,9 @@ class Connection:
         answered: bool = True,
     ) -> None:
         """Send a request; pass ``answered=False`` for a produce with acks=0, which has no response."""
+        is_due = self._authenticate_at_s is not None and time.monotonic() >= self._authenticate_at_s
+        if is_due and not self._pending:
+            self._authenticate_again()
         key = ApiKey(request.ID)
         if version is None:
             version = self.version_of(key)

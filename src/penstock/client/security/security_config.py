@@ -13,8 +13,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
+from penstock.client.security.oauth_config import OAuthConfig, token_login
 from penstock.client.settings import ConfigError, setting, text
-from penstock.security.sasl.clients import MECHANISMS, Login, parse_login
+from penstock.security.sasl.clients import MECHANISMS, OAUTHBEARER, BearerLogin, Login, parse_login
+from penstock.security.sasl.jaas import EXPECTED, parse_jaas
 from penstock.security.tls.errors import InvalidTls
 from penstock.security.tls.settings import PROTOCOLS, STORE_TYPES, TlsSettings
 
@@ -51,7 +53,7 @@ def _pem(value: str) -> str:
 
 
 def _jaas(value: str) -> str:
-    parse_login(value)
+    parse_jaas(value)
     return value
 
 
@@ -62,7 +64,7 @@ def _identification(value: str) -> str:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SecurityConfig:
+class SecurityConfig(OAuthConfig):
     """Settings of TLS and SASL. Hashable; ``repr`` does not show keys and passwords."""
 
     security_protocol: str = setting("security.protocol", "PLAINTEXT", _protocol)
@@ -84,9 +86,8 @@ class SecurityConfig:
     jaas: str | None = setting("sasl.jaas.config", None, _jaas, is_secret=True)
 
     def __post_init__(self) -> None:
-        if self.uses_sasl and (self.sasl_mechanism is None or self.jaas is None):
-            missing = "sasl.mechanism" if self.sasl_mechanism is None else "sasl.jaas.config"
-            raise ConfigError(f"'security.protocol' {self.security_protocol} needs '{missing}'")
+        if self.uses_sasl:
+            self._check_login()
         try:
             _ = self.tls_settings
         except InvalidTls as error:
@@ -122,8 +123,31 @@ class SecurityConfig:
 
     @property
     def login(self) -> Login | None:
-        """The user that SASL authenticates; None without one."""
-        return None if self.jaas is None else parse_login(self.jaas)
+        """The user that SASL authenticates by a password; None without one."""
+        if self.jaas is None or self.sasl_mechanism == OAUTHBEARER:
+            return None
+        return parse_login(self.jaas)
+
+    def credentials(self) -> Login | BearerLogin:
+        """Return the user or the token of now; this may fetch the token. Raises TokenUnavailable."""
+        if self.sasl_mechanism == OAUTHBEARER:
+            return token_login(self.of_oauth(), self.jaas)()
+        login = self.login
+        assert login is not None, "the settings are checked"
+        return login
+
+    def _check_login(self) -> None:
+        """Check that SASL has what it needs. Raises ConfigError."""
+        if self.sasl_mechanism == OAUTHBEARER:
+            token_login(self.of_oauth(), self.jaas)
+            return
+        if self.sasl_mechanism is None or self.jaas is None:
+            missing = "sasl.mechanism" if self.sasl_mechanism is None else "sasl.jaas.config"
+            raise ConfigError(f"'security.protocol' {self.security_protocol} needs '{missing}'")
+        try:
+            parse_login(self.jaas)
+        except ValueError:
+            raise ConfigError(f"invalid value for 'sasl.jaas.config': expected {EXPECTED}") from None
 
 
 @lru_cache(maxsize=16)

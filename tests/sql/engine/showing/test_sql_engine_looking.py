@@ -267,6 +267,9 @@ def test_which_properties_requests_may_set(server: Server) -> None:
         ("ksql.nothing", "Not recognizable"),
         ("ksql.schema.registry.url", "Cannot override property 'ksql.schema.registry.url'"),
         ("ksql.streams.bootstrap.servers", "Cannot override"),
+        ("sasl.oauthbearer.token.endpoint.url", "Cannot override"),
+        ("ksql.streams.producer.ssl.keystore.location", "Cannot override"),
+        ("security.protocol", "Cannot override"),
     ):
         with pytest.raises(EngineError, match=told):
             server.engine.is_valid_property(name)

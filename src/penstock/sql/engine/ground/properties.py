@@ -40,6 +40,12 @@ PULL_LAG_MAX: Final = "ksql.query.pull.max.allowed.offset.lag"
 OF_SERVER: Final = ("ksql.", "penstock.", "access.control.", "authentication.")
 """The prefixes of properties that don't concern the clients of the cluster."""
 
+_OF_CONNECTIONS: Final = ("bootstrap.", "security.", "ssl.", "sasl.")
+"""The prefixes of properties that say where the server's clients connect, and as whom.
+
+No request may set them: they name files that the server reads, and URLs to which it sends its secrets.
+"""
+
 
 @dataclass(frozen=True)
 class Property:
@@ -56,7 +62,7 @@ class Property:
 
     @property
     def is_mutable(self) -> bool:
-        return self.is_of_queries or not self.name.startswith((*OF_SERVER, "bootstrap."))
+        return self.is_of_queries or not self.name.startswith((*OF_SERVER, *_OF_CONNECTIONS))
 
 
 def _ksql(name: str, default: str | None, check: Callable[[str], object] = text) -> Property:
@@ -137,7 +143,7 @@ _KNOWN: Final[dict[str, Property]] = {
     },
     **{each.name: each for each in _OWN},
 }
-_HIDDEN: Final = ("password", "sasl.jaas", "basic.auth.user.info", "ssl.key", "token", "secret")
+_HIDDEN: Final = ("password", "passphrase", "sasl.jaas", "basic.auth.user.info", "ssl.key", "token", "secret")
 """Parts of the names of properties that hold secrets; SHOW PROPERTIES leaves these out."""
 
 
