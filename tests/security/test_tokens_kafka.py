@@ -30,7 +30,7 @@ from penstock.protocol.codec import Message
 from penstock.protocol.uuids import uuid_from_text
 from penstock.security.acls import Operation, ResourceType
 from penstock.security.delegation_tokens import TokenSecret
-from penstock.security.permissions import Unrestricted
+from penstock.security.permissions import UNRESTRICTED, Unrestricted
 
 pytestmark = [pytest.mark.kafka, pytest.mark.longer, pytest.mark.timeout(600)]
 
@@ -273,7 +273,9 @@ def test_a_principal_in_an_envelope_has_kafkas_bytes(kafka_libs: Path, tmp_path:
     ]
     for command, [data] in zip(commands, kafkas_answers(kafka_libs, tmp_path, commands), strict=True):
         context = RequestContext(
-            *(3, "", "127.0.0.1", command.requester, ""), token_authenticated=command.flag
+            *(3, "", "127.0.0.1", command.requester, ""),
+            permissions=UNRESTRICTED,
+            token_authenticated=command.flag,
         )
         envelope = forwarding._envelope(m.CreateDelegationTokenRequest(), context)
         assert bytes(envelope.request_principal or b"") == bytes.fromhex(data)
