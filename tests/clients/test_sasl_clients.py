@@ -12,10 +12,10 @@ from confluent_kafka.admin import (
     ScramMechanism,
     UserScramCredentialUpsertion,
 )
-from round_trips import TIMEOUT_S, by_aiokafka, by_confluent_kafka, by_java, by_kafka_python
 
 from certificates import Authority
 from penstock.testing import Cluster
+from round_trips import TIMEOUT_S, by_aiokafka, by_confluent_kafka, by_java, by_kafka_python
 
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 MODULES = {"PLAIN": "plain.PlainLoginModule"} | dict.fromkeys(MECHANISMS[1:], "scram.ScramLoginModule")

@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
+
+from certificates import Authority
+from penstock.testing import Cluster
 from round_trips import (
     COUNT,
     RECORDS,
@@ -16,9 +19,6 @@ from round_trips import (
     by_kafka_python,
     consumed_by_confluent_kafka,
 )
-
-from certificates import Authority
-from penstock.testing import Cluster
 
 
 @pytest.fixture(scope="module")

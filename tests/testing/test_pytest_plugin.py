@@ -59,6 +59,21 @@ def test_topic(word, penstock_cluster, penstock_topic):
     assert penstock_topic not in seen
     seen.add(penstock_topic)
 """
+USERS = """
+import pytest
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import NewTopic
+from penstock.testing import Acl
+
+@pytest.mark.parametrize("word", ["a,b", "ü" * 300])
+def test_user(word, penstock_secured_cluster, penstock_user):
+    cluster, topic = penstock_secured_cluster, f"{penstock_user}-orders"
+    admin = cluster.admin_client(penstock_user)
+    with pytest.raises(KafkaException, match="TOPIC_AUTHORIZATION_FAILED"):
+        admin.create_topics([NewTopic(topic)])[topic].result(30)
+    cluster.add_acls(Acl(penstock_user, "create", topic=penstock_user, prefixed=True))
+    admin.create_topics([NewTopic(topic)])[topic].result(30)
+"""
 
 
 def sections(printed: str) -> dict[str, str]:
@@ -90,5 +105,11 @@ def test_a_failed_test_shows_and_keeps_what_its_nodes_logged(tmp_path: Path) -> 
 
 def test_each_test_has_a_topic_of_its_own(tmp_path: Path) -> None:
     (tmp_path / "test_topics.py").write_text(TOPICS)
+    done = run_pytest(tmp_path, *PLUGIN)
+    assert "2 passed" in done.stdout, done.stdout + done.stderr
+
+
+def test_each_test_has_a_user_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "test_users.py").write_text(USERS)
     done = run_pytest(tmp_path, *PLUGIN)
     assert "2 passed" in done.stdout, done.stdout + done.stderr

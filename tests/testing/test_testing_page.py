@@ -57,3 +57,10 @@ def test_the_example_with_the_fixtures(tmp_path: Path) -> None:
     (tmp_path / "test_orders.py").write_text(example_with("test_orders_arrive"))
     done = run_pytest(tmp_path, "-p", "penstock.testing.pytest_plugin")
     assert "1 passed" in done.stdout, done.stdout + done.stderr
+
+
+def test_the_examples_with_security(tmp_path: Path) -> None:
+    (tmp_path / "test_users.py").write_text(example_with("test_bob_reads_what_alice_writes"))
+    (tmp_path / "test_user.py").write_text(example_with("test_a_producer_needs_no_more_than_this"))
+    done = run_pytest(tmp_path, "-p", "penstock.testing.pytest_plugin")
+    assert "3 passed" in done.stdout, done.stdout + done.stderr

@@ -22,13 +22,17 @@ _LOOK_S: Final = 0.05
 
 
 class RegistryProcess:
-    """The process of a schema registry. Its output is appended to ``log_file``."""
+    """The process of a schema registry. Its output is appended to ``log_file``.
 
-    def __init__(self, host: str, port: int, log_file: Path) -> None:
+    ``command_config`` is the file with the properties by which it logs in to the brokers.
+    """
+
+    def __init__(self, host: str, port: int, log_file: Path, command_config: Path | None = None) -> None:
         shown = f"[{host}]" if ":" in host else host
         self.url = f"http://{shown}:{port}"
         self.log_file = log_file
         self._listen = f"{shown}:{port}"
+        self._command_config = command_config
         self._log_start = 0
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -41,6 +45,8 @@ class RegistryProcess:
         All brokers should know of each other by now, since `_schemas` gets as many replicas as there are.
         """
         words = ["registry", "start", "--bootstrap", ",".join(servers), "--listen", self._listen]
+        if self._command_config is not None:
+            words += ["--command-config", str(self._command_config)]
         with self.log_file.open("ab") as log:
             self._log_start = log.tell()
             self._process = start_command(words, stdout=log, stderr=log)

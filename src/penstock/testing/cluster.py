@@ -1,16 +1,19 @@
 """`Cluster`: start, kill, pause and restart real nodes from a test."""
 
+from __future__ import annotations
+
 import asyncio
-import re
 import time
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from penstock.broker.setup.local_cluster import (
     CONTROLLER,
     HOST,
+    PLAINTEXT,
     NodePlan,
     ReservedPorts,
     format_all,
@@ -21,6 +24,15 @@ from penstock.processes.node import ClusterError, Node
 from penstock.processes.registry import RegistryProcess
 from penstock.testing import node_logs
 from penstock.testing.scratch import Scratch
+from penstock.testing.security.client_settings import Client, java_settings, settings_of
+from penstock.testing.security.description import ADMIN, REGISTRY, Acl, Security
+from penstock.testing.security.private import write_secret
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import AdminClient
+
+    from penstock.testing.security.administration import Administration
+    from penstock.testing.security.secured import ClusterSecurity
 
 __all__ = ["TEST_CONFIG", "Cluster", "ClusterError"]
 
@@ -41,7 +53,6 @@ REGISTRY_READY: Final = "schema registry ready at "
 """A node with a registry prints this once the registry serves."""
 STOPPING_PATIENCE_S: Final = 1.0
 """The time in which nodes hand over what they lead; it takes a tenth of that if all others run."""
-_CONTROLLER_PORT: Final = re.compile(rf"{CONTROLLER}://[^,]*:(\d+)")
 
 
 class Cluster:
@@ -69,7 +80,9 @@ class Cluster:
             directory.
         port: the port of a cluster of one node; 0 picks a free port.
         registry: whether to serve a schema registry, at `registry_url`. It is part of the only node, or a
-            process beside several nodes, which continues when one of them ends.
+            process beside several nodes or secured ones, which continues when one of them ends.
+        security: how clients authenticate and what they may do; True for the defaults of `Security`. Without
+            it, everybody may do everything.
         start_timeout_s: how long `start` waits for all nodes to accept connections.
         fork: whether nodes are forks of a process that has already imported Penstock, which takes a fifth of
             the time; otherwise each is started by a command of its own, as a node in production is.
@@ -88,6 +101,7 @@ class Cluster:
         data_dir: Path | str | None = None,
         port: int = 0,
         registry: bool = False,
+        security: Security | bool = False,
         start_timeout_s: float = 30.0,
         fork: bool = True,
     ) -> None:
@@ -97,10 +111,10 @@ class Cluster:
             )
         if port and (nodes > 1 or controllers):
             raise ValueError("port is for a cluster of one node; several nodes take free ports")
-        is_single = nodes == 1 and not controllers
+        wanted = Security() if security is True else security or None
+        is_single = nodes == 1 and not controllers and wanted is None
         if data_dir is not None:
             _check_data(Path(data_dir), [] if is_single else list(range(1, nodes + controllers + 1)))
-        self.config: dict[str, str] = {**TEST_CONFIG, **(config or {})}
         self.cluster_id = "penstock-test-cluster"
         self._keeps_data = data_dir is not None
         self._is_closed = False
@@ -109,6 +123,12 @@ class Cluster:
         self._scratch = Scratch()
         self._logs = node_logs.of_new_cluster(self._scratch.path)
         self.data_dir = Path(data_dir) if data_dir is not None else self._scratch.path / "data"
+        self._security = None if wanted is None else self._secured(wanted, registry)
+        self.config: dict[str, str] = {
+            **TEST_CONFIG,
+            **({} if self._security is None else self._security.node_properties()),
+            **(config or {}),
+        }
         self._ports = ReservedPorts()
         self._registry_port = self._ports.take() if registry else 0
         self._registry: RegistryProcess | None = None
@@ -119,9 +139,11 @@ class Cluster:
             self.nodes.append(self._single(port))
             return
         if registry:
-            self._registry = RegistryProcess(HOST, self._registry_port, self._logs.path / "registry.log")
+            log_file = self._logs.path / "registry.log"
+            login = None if self._security is None else self._security.properties_file(REGISTRY)
+            self._registry = RegistryProcess(HOST, self._registry_port, log_file, login)
             self.config.setdefault(REGISTRY_URL, self.registry_url)
-        self._plan(nodes, controllers)
+        self._plan(nodes, controllers, port)
 
     @property
     def bootstrap_servers(self) -> str:
@@ -145,6 +167,93 @@ class Cluster:
         if not self._registry_port:
             raise ClusterError("the cluster has no schema registry: create it with Cluster(registry=True)")
         return f"http://{HOST}:{self._registry_port}"
+
+    @property
+    def ca_file(self) -> Path:
+        """The PEM file with the certificate of the authority that clients of a secured cluster trust."""
+        return self._secure.ca_file
+
+    def client_settings(self, user: str = ADMIN, *, for_: Client = "confluent-kafka") -> dict[str, Any]:
+        """The settings with which a client connects and logs in as this user.
+
+            Producer(cluster.client_settings("alice"))
+            AIOKafkaProducer(**cluster.client_settings("alice", for_="aiokafka"))
+            spark.readStream.format("penstock").options(**cluster.client_settings("alice", for_="spark"))
+
+        ``java`` stands for the properties of Kafka's own clients, which Penstock's take too. The settings of
+        an open cluster have only its address. Raises KeyError for an unknown user.
+        """
+        account = None if self._security is None else self._security.account(user)
+        return settings_of(for_, self.bootstrap_servers, account)
+
+    def properties_file(self, user: str = ADMIN) -> Path:
+        """The file with which commands (`--command-config`) log in as this user. Raises KeyError."""
+        return self._secure.properties_file(user)
+
+    def admin_client(self, user: str = ADMIN) -> AdminClient:
+        """An admin client of confluent-kafka that logs in as this user. Raises KeyError."""
+        from confluent_kafka.admin import AdminClient
+
+        return AdminClient(self.client_settings(user))
+
+    def add_user(self, name: str, password: str | None = None) -> None:
+        """Give the running cluster one more user, or an existing user another password.
+
+        Without a password, one is made up. Raises ClusterError with the mechanism PLAIN, whose users are in
+        the configuration of the nodes; ValueError.
+        """
+        security = self._secure
+        if security.wanted.uses_sasl and security.scram is None:
+            raise ClusterError("users of PLAIN are in the configuration of the nodes: name them in Security")
+        password = security.add_user(name, password)
+        if security.scram is not None:
+            with self._administration() as admin:
+                admin.set_password(name, password, security.scram)
+
+    def add_acls(self, *acls: Acl) -> None:
+        """Give the running cluster more ACLs, which are in force when this returns. Raises ClusterError."""
+        with self._administration() as admin:
+            admin.create_acls([entry for acl in acls for entry in acl.entries()])
+
+    def remove_acls(self, *acls: Acl) -> None:
+        """Remove ACLs from the running cluster; those that do not exist are skipped. Raises ClusterError."""
+        with self._administration() as admin:
+            admin.delete_acls([entry for acl in acls for entry in acl.entries()])
+
+    @property
+    def _secure(self) -> ClusterSecurity:
+        if self._security is None:
+            raise ClusterError("the cluster is open to everybody: create it with Cluster(security=True)")
+        return self._security
+
+    def _administration(self) -> AbstractContextManager[Administration]:
+        from penstock.testing.security.administration import administration
+
+        self._secure  # noqa: B018  # an open cluster has neither users nor ACLs
+        return administration(self.client_settings(for_="java"))
+
+    def _secured(self, wanted: Security, registry: bool) -> ClusterSecurity:
+        # Tests without security need not wait for cryptography.
+        from penstock.testing.security.secured import ClusterSecurity
+
+        directory = self.data_dir / "security"
+        if not directory.exists() and any(self.data_dir.glob("node-*")):
+            raise ClusterError(
+                f"data_dir {self.data_dir} has the data of an open cluster, not of a secured one"
+            )
+        return ClusterSecurity(wanted, directory, with_registry=registry)
+
+    def _establish(self, security: ClusterSecurity) -> None:
+        """Give the users and ACLs to a cluster that continues with the data of an earlier one."""
+        if security.is_established:
+            return
+        if security.continues:
+            with self._administration() as admin:
+                for name, password in security.later_users.items():
+                    if security.scram is not None:
+                        admin.set_password(name, password, security.scram)
+                admin.create_acls(security.entries)
+        security.establish()
 
     def node(self, node_id: int) -> Node:
         """The node with this id. Raises KeyError."""
@@ -188,12 +297,15 @@ class Cluster:
         """
         self._check_open()
         if self._plans:
-            format_all(self._plans, self.config, self.cluster_id)
+            records = () if self._security is None else self._security.first_records()
+            format_all(self._plans, self.config, self.cluster_id, records=records)
         for node in self.nodes:
             node.launch()
         try:
             for node in self.nodes:
                 node.await_ready(self._start_timeout_s)
+            if self._security is not None:
+                self._establish(self._security)
             if self._registry is not None:
                 self._start_registry(self._registry)
         except ClusterError:
@@ -207,8 +319,9 @@ class Cluster:
         from penstock.client.errors import ClientError
 
         servers = self.bootstrap_servers.split(",")
+        login = {} if self._security is None else java_settings(self._security.account(REGISTRY))
         try:
-            await_brokers(servers, self._start_timeout_s)
+            await_brokers(servers, self._start_timeout_s, login)
         except ClientError as error:
             raise ClusterError(f"the schema registry cannot start: {error}") from error
         registry.launch(servers)
@@ -220,7 +333,8 @@ class Cluster:
         if not self._plans:
             raise ClusterError("a cluster of one node cannot grow: create it with nodes=2 or more")
         node_id = max(plan.node_id for plan in self._plans) + 1
-        plan = NodePlan(node_id, ("broker",), self.data_dir / f"node-{node_id}", self._ports.take())
+        directory = self.data_dir / f"node-{node_id}"
+        plan = NodePlan(node_id, ("broker",), directory, self._ports.take(), listener=self._listener)
         self._plans.append(plan)
         format_to_join(plan, self._plans, self.config, self.cluster_id)
         node = self._node(plan)
@@ -344,17 +458,23 @@ class Cluster:
         log_file = self._logs.path / "node.log"
         return Node(1, self.data_dir, log_file, arguments, port, is_fork=self._fork, awaited=awaited)
 
-    def _plan(self, brokers: int, controllers: int) -> None:
+    @property
+    def _listener(self) -> str:
+        return PLAINTEXT if self._security is None else self._security.wanted.protocol
+
+    def _plan(self, brokers: int, controllers: int, port: int) -> None:
         node_ids = range(1, brokers + controllers + 1)
         controller_ids = node_ids[brokers:] if controllers else node_ids
         # Ports of an earlier run first, so that no broker takes one of them.
         controller_ports = {node_id: self._controller_port(node_id) for node_id in controller_ids}
         for node_id in node_ids:
             roles = COMBINED if not controllers else ("broker",) if node_id <= brokers else ("controller",)
-            broker_port = self._ports.take() if "broker" in roles else 0
+            broker_port = self._broker_port(port) if "broker" in roles else 0
             directory = self.data_dir / f"node-{node_id}"
             controller_port = controller_ports.get(node_id, 0)
-            self._plans.append(NodePlan(node_id, roles, directory, broker_port, controller_port))
+            self._plans.append(
+                NodePlan(node_id, roles, directory, broker_port, controller_port, self._listener)
+            )
         self.nodes += [self._node(plan) for plan in self._plans]
 
     def _node(self, plan: NodePlan) -> Node:
@@ -362,7 +482,10 @@ class Cluster:
         file = self._properties_file(plan.node_id)
         file.parent.mkdir(parents=True, exist_ok=True)
         properties = properties_of(plan, self._plans, self.config)
-        file.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
+        # Only several nodes, and secured ones, need the package.
+        import javaproperties
+
+        write_secret(file, javaproperties.dumps(properties, timestamp=False).encode("latin-1"))
         log_file = self._logs.path / f"node-{plan.node_id}.log"
         arguments = ["--config", str(file)]
         return Node(plan.node_id, plan.data_dir, log_file, arguments, plan.port, is_fork=self._fork)
@@ -370,18 +493,35 @@ class Cluster:
     def _properties_file(self, node_id: int) -> Path:
         return self.data_dir / f"node-{node_id}.properties"
 
+    def _broker_port(self, port: int) -> int:
+        try:
+            return self._ports.take(port)
+        except OSError as error:
+            raise ClusterError(f"the cluster cannot use the port {port}: {error.strerror}") from error
+
     def _controller_port(self, node_id: int) -> int:
         """A free port, or the port of an earlier run: the metadata log has it, and voters connect to it."""
-        file = self._properties_file(node_id)
-        earlier = _CONTROLLER_PORT.search(file.read_text()) if file.exists() else None
-        if earlier is None:
-            return self._ports.take()
+        earlier = _earlier_controller_port(self._properties_file(node_id))
         try:
-            return self._ports.take(int(earlier[1]))
+            return self._ports.take(earlier)
         except OSError as error:
             raise ClusterError(
-                f"node {node_id} needs the port {earlier[1]} of its earlier run: {error.strerror}"
+                f"node {node_id} needs the port {earlier} of its earlier run: {error.strerror}"
             ) from error
+
+
+def _earlier_controller_port(file: Path) -> int:
+    """The port of the controller in the properties of an earlier run; 0 without one."""
+    import javaproperties
+
+    if not file.exists():
+        return 0
+    properties = javaproperties.loads(file.read_text(encoding="latin-1"))
+    for address in properties.get("listeners", "").split(","):
+        name, _, place = address.partition("://")
+        if name == CONTROLLER:
+            return int(place.rpartition(":")[2])
+    return 0
 
 
 def _check_data(data_dir: Path, node_ids: list[int]) -> None:

@@ -1,4 +1,4 @@
-"""The pytest plugin: fixtures with a real node, and the logs of nodes in the reports of failed tests.
+"""The pytest plugin: fixtures with real nodes, and the logs of nodes in the reports of failed tests.
 
 Topics outlive a test, so give each test its own topic and group names. A test that kills or restarts the node
 should create its own `penstock.testing.Cluster`.
@@ -18,6 +18,8 @@ from penstock.testing.cluster import Cluster
 SECTION: Final = "penstock node log"
 TOPIC_NAME_MAX: Final = 249
 """Kafka's limit on the characters of a topic's name."""
+USER_NAME_MAX: Final = 64
+"""Limit on the characters of a user's name, which may stand in a certificate."""
 SHARED: Final = "penstock_node_logs"
 """The key under which pytest-xdist passes the directories of shared nodes' logs to its workers."""
 
@@ -37,13 +39,33 @@ def penstock_topic(penstock_cluster: Cluster, request: pytest.FixtureRequest) ->
     from penstock.client.config import ClientConfig
     from penstock.client.connections.cluster import Cluster as Connected
 
-    unique = f"-{uuid.uuid4().hex[:12]}"
-    readable = re.sub(r"[^a-zA-Z0-9._-]", "-", request.node.name)
-    name = readable[: TOPIC_NAME_MAX - len(unique)] + unique
-    servers = {"bootstrap.servers": penstock_cluster.bootstrap_servers}
-    with Connected(ClientConfig.from_properties(servers)) as connected:
+    name = _unique(request, TOPIC_NAME_MAX)
+    properties = penstock_cluster.client_settings(for_="java")
+    with Connected(ClientConfig.from_properties(properties)) as connected:
         create_topics(connected, [NewTopic(name)])
     return name
+
+
+@pytest.fixture(scope="session")
+def penstock_secured_cluster() -> Iterator[Cluster]:
+    """A running node where clients log in by SASL_SSL, and may do only what ACLs allow."""
+    with Cluster(security=True) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def penstock_user(penstock_secured_cluster: Cluster, request: pytest.FixtureRequest) -> str:
+    """The name of a new user of `penstock_secured_cluster`, whom no ACL allows anything yet."""
+    name = _unique(request, USER_NAME_MAX)
+    penstock_secured_cluster.add_user(name)
+    return name
+
+
+def _unique(request: pytest.FixtureRequest, length_max: int) -> str:
+    """A name that no other test has, and that begins with the test's."""
+    unique = f"-{uuid.uuid4().hex[:12]}"
+    readable = re.sub(r"[^a-zA-Z0-9._-]", "-", request.node.name)
+    return readable[: length_max - len(unique)] + unique
 
 
 @pytest.hookimpl(trylast=True)  # after pytest's own plugin "tmpdir"

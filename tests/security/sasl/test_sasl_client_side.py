@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.security.sasl.clients import Login, SaslRejected, converse, parse_login
+from penstock.security.sasl.jaas import parse_jaas
 
 LOGIN = Login("user", "pencil")
 # RFC 7677, section 3.
@@ -153,6 +154,7 @@ def test_logins_as_kafka_writes_them(text):
 
 def test_quotes_and_backslashes_are_escaped():
     assert parse_login(r'M required username="a\"b" password="c\\d;";') == Login('a"b', "c\\d;")
+    assert parse_jaas('M required user_of-sales.a$="x";').options == {"user_of-sales.a$": "x"}
 
 
 @pytest.mark.parametrize(

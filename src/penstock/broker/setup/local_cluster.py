@@ -10,7 +10,10 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from penstock.protocol.messages import Message
 
 HOST: Final = "127.0.0.1"
 LOCALHOST: Final = "localhost"
@@ -23,13 +26,18 @@ PLAINTEXT: Final = "PLAINTEXT"
 
 @dataclass(frozen=True)
 class NodePlan:
-    """The plan of one node: its id, roles, directory and ports; a port is 0 if it has no such listener."""
+    """The plan of one node: its id, roles, directory and ports; a port is 0 if it has no such listener.
+
+    ``listener`` names the brokers' listener, the same in all plans of a cluster. Its security protocol, and
+    that of controllers, is PLAINTEXT unless the configuration has a map of them.
+    """
 
     node_id: int
     roles: tuple[str, ...]
     data_dir: Path
     broker_port: int = 0
     controller_port: int = 0
+    listener: str = PLAINTEXT
 
     @property
     def port(self) -> int:
@@ -52,7 +60,7 @@ def properties_of(
     reached = LOCALHOST if host in ANY_HOST else host
     brokers = sum("broker" in other.roles for other in plans)
     copies = str(min(3, brokers))
-    ports = {PLAINTEXT: plan.broker_port, CONTROLLER: plan.controller_port}
+    ports = {plan.listener: plan.broker_port, CONTROLLER: plan.controller_port}
     controllers = [f"{reached}:{other.controller_port}" for other in plans if other.is_controller]
     own = dict(config)
     if int(config.get(METRICS_PORT, -1)) > 0:
@@ -64,8 +72,8 @@ def properties_of(
         "node.id": str(plan.node_id),
         "listeners": _addresses(ports, host),
         "controller.listener.names": CONTROLLER,
-        "listener.security.protocol.map": f"{CONTROLLER}:PLAINTEXT,{PLAINTEXT}:PLAINTEXT",
-        "inter.broker.listener.name": PLAINTEXT,
+        "listener.security.protocol.map": f"{CONTROLLER}:{PLAINTEXT},{plan.listener}:{PLAINTEXT}",
+        "inter.broker.listener.name": plan.listener,
         "controller.quorum.bootstrap.servers": ",".join(controllers),
         "log.dirs": str(plan.data_dir),
         "default.replication.factor": copies,
@@ -81,9 +89,16 @@ def _addresses(ports: Mapping[str, int], host: str) -> str:
 
 
 def format_all(
-    plans: Sequence[NodePlan], config: Mapping[str, str], cluster_id: str, host: str = HOST
+    plans: Sequence[NodePlan],
+    config: Mapping[str, str],
+    cluster_id: str,
+    host: str = HOST,
+    records: Sequence[Message] = (),
 ) -> None:
-    """Format the directories of new nodes, with all controllers as the first voters."""
+    """Format the directories of new nodes, with all controllers as the first voters.
+
+    ``records`` are the first records of a new cluster, beside its features.
+    """
     from penstock.storage.directories.meta_properties import random_id
 
     reached = LOCALHOST if host in ANY_HOST else host
@@ -93,7 +108,7 @@ def format_all(
         if plan.is_controller
     )
     for plan in plans:
-        _format(properties_of(plan, plans, config, host), cluster_id, voters)
+        _format(properties_of(plan, plans, config, host), cluster_id, voters, records)
 
 
 def format_to_join(
@@ -103,7 +118,9 @@ def format_to_join(
     _format(properties_of(plan, plans, config, host), cluster_id, None)
 
 
-def _format(properties: Mapping[str, str], cluster_id: str, voters: str | None) -> None:
+def _format(
+    properties: Mapping[str, str], cluster_id: str, voters: str | None, records: Sequence[Message] = ()
+) -> None:
     from penstock.broker.setup.storage_format import FormatOptions, format_storage
     from penstock.metadata.configs import BrokerConfig
 
@@ -112,6 +129,7 @@ def _format(properties: Mapping[str, str], cluster_id: str, voters: str | None) 
         initial_controllers=voters,
         no_initial_controllers=voters is None,
         ignore_formatted=True,
+        records=records,
     )
     config = BrokerConfig.from_properties(properties)
     for _line in format_storage(config, options, time.time_ns() // 1_000_000):

@@ -47,7 +47,10 @@ class CannotFormat(Exception):
 
 @dataclass(frozen=True, slots=True)
 class FormatOptions:
-    """The options of `penstock storage format`, with Kafka's names."""
+    """The options of `penstock storage format`, with Kafka's names.
+
+    ``records`` are further records that a new cluster begins with, such as ACLs.
+    """
 
     cluster_id: str
     standalone: bool = False
@@ -57,6 +60,7 @@ class FormatOptions:
     release_version: str | None = None
     features: Mapping[str, int] = field(default_factory=dict)
     add_scram: Sequence[str] = field(default=(), repr=False)
+    records: Sequence[Message] = field(default=(), repr=False)
 
 
 def format_storage(
@@ -70,7 +74,7 @@ def format_storage(
     voters = _initial_voters(config, options)
     levels = _levels(config, options)
     metadata_level = levels[METADATA_VERSION]
-    records = feature_records(levels) + _credentials(options, metadata_level)
+    records = [*feature_records(levels), *_credentials(options, metadata_level), *options.records]
     found = _already_there(config, options)
     new = [directory for directory, properties in found.items() if properties is None]
     if not new:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -54,11 +54,17 @@ def describe_cluster(cluster: Cluster) -> ClusterDescription:
     return cluster.retry(ask)
 
 
-def await_brokers(servers: Sequence[str], timeout_s: float) -> None:
-    """Return once each of the brokers knows all of them, or after the timeout. Raises ClientError."""
+def await_brokers(
+    servers: Sequence[str], timeout_s: float, properties: Mapping[str, str] | None = None
+) -> None:
+    """Return once each of the brokers knows all of them, or after the timeout.
+
+    ``properties`` are those of the client, without the address. Raises ClientError.
+    """
     deadline_s = time.monotonic() + timeout_s
     for server in servers:
-        with Cluster(ClientConfig.from_properties({"bootstrap.servers": server})) as cluster:
+        given = {**(properties or {}), "bootstrap.servers": server}
+        with Cluster(ClientConfig.from_properties(given)) as cluster:
             while len(cluster.refresh().brokers) < len(servers) and time.monotonic() < deadline_s:
                 time.sleep(_LOOK_S)
 

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 _MODULE: Final = re.compile(
     r"\s*(?P<name>[\w.$]+)\s+(required|requisite|sufficient|optional)\b(?P<options>.*);\s*", re.S | re.I
 )
-_OPTION: Final = re.compile(r'\s*([\w.]+)\s*=\s*("(?:[^"\\]|\\.)*"|[^\s";]+)', re.S)
+_OPTION: Final = re.compile(r'\s*([\w.$-]+)\s*=\s*("(?:[^"\\]|\\.)*"|[^\s";]+)', re.S)
 EXPECTED: Final = '\'<login module> required username="…" password="…";\''
 """The syntax, for error messages."""
 
