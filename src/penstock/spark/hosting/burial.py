@@ -9,10 +9,10 @@ import logging
 from collections.abc import Collection
 
 from penstock.client.admin.topics import delete_topics
-from penstock.client.config import ClientConfig
 from penstock.client.connections.cluster import Cluster
 from penstock.client.errors import ClientError
 from penstock.client.groups.consumer_group import ConsumerGroup
+from penstock.spark.hosting.credentials import Credentials
 from penstock.spark.hosting.plan import MemberPlan, delete_plans, read_plan
 from penstock.spark.hosting.positions import last_completed
 from penstock.spark.hosting.roster import Member, Roster, RosterFile
@@ -29,14 +29,14 @@ def to_bury(where: Location, file: RosterFile, roster: Roster) -> list[Member]:
     return [member for member in roster.removed if str(member.number) not in completed]
 
 
-def delete_internals(where: Location, client: ClientConfig, members: Collection[Member]) -> None:
+def delete_internals(where: Location, own: Credentials, members: Collection[Member]) -> None:
     """Delete the members' internal topics and groups; this needs their plans.
 
-    Raises ClientError, MissingPlan.
+    Raises ClientError, MissingPlan, MissingCredentials.
     """
     for member in members:
-        with Cluster(client) as cluster:
-            _delete_internals(cluster, read_plan(where, member.plan))
+        with Cluster(own.client) as cluster:
+            _delete_internals(cluster, read_plan(where, member.plan, own))
 
 
 def _delete_internals(cluster: Cluster, plan: MemberPlan) -> None:

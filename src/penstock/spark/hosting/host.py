@@ -16,6 +16,7 @@ from penstock.client.config import ClientConfig
 from penstock.client.connections.cluster import Cluster
 from penstock.client.connections.metadata import TopicPartition
 from penstock.client.groups.consumer_group import ConsumerGroup
+from penstock.registry.client.config import RegistryConfig
 from penstock.spark.hosting.datasource import HOST, NAME, HostDataSource
 from penstock.spark.hosting.failures import read_failure
 from penstock.spark.hosting.membership import Activity, Membership, MemberState
@@ -127,6 +128,7 @@ class Host:
         shuffle_partitions: int | None = None,
         tick_ms: int = 1000,
         options: Mapping[str, str] | None = None,
+        registry: RegistryConfig | None = None,
         retry_s: Callable[[int], float] = lambda failures: min(15.0 * 2 ** (failures - 1), 900.0),
     ) -> Host:
         """Start a host that runs the members in the checkpoint.
@@ -142,6 +144,7 @@ class Host:
             shuffle_partitions: the number of tasks that work on state at the same time; None means one for
                 each core. A checkpoint keeps the number that it was created with.
             options: options of the ``penstock`` source and sink.
+            registry: the credentials for the schema registry that members use; the checkpoint has none.
             retry_s: returns how long a member pauses after this many failures in a row.
 
         Raises CheckpointMismatch, CheckpointOutdated, ConfigError and ClientError.
@@ -154,7 +157,7 @@ class Host:
         tasks = continue_from(where, Kept(application, True, tasks)).shuffle_partitions
         sink = sink_options(bootstrap_servers, given, "exactly-once", str(checkpoint))
         driver = _claim(application, topic, properties, sink, where)
-        plan = HostPlan(str(checkpoint), session.sparkContext.defaultParallelism, sink, driver)
+        plan = HostPlan(str(checkpoint), session.sparkContext.defaultParallelism, sink, driver, registry)
         return cls(plan, session, properties, given, profile, tasks, tick_ms, retry_s)
 
     def __enter__(self) -> Host:
@@ -343,7 +346,7 @@ class Host:
                     if time.monotonic() - started_s > _RESTART_PAUSE_MAX_S:
                         pause_s = _RESTART_PAUSE_S
                     self._members.retry()
-                    self._members.bury(self._client)
+                    self._members.bury(self._plan.credentials)
                     self.trouble = None
                     continue
                 if not self._is_member_at_fault(query):

@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from penstock.client.config import ClientConfig
 from penstock.spark.hosting.burial import delete_internals, delete_plans_of, to_bury
 from penstock.spark.hosting.counting import WrittenFile
+from penstock.spark.hosting.credentials import Credentials
 from penstock.spark.hosting.plan import MemberPlan, plan_file, plan_name
 from penstock.spark.hosting.positions import last_completed, position_in
 from penstock.spark.hosting.roster import Member, Roster, RosterFile, Standing
@@ -85,7 +85,7 @@ class Membership:
             number = self._roster.next_number if known is None else known.number
             plan, begin = prepared(number)
             file = plan_name(number)
-            plan_file(self._where, file).write(plan.to_text().encode())
+            plan_file(self._where, file).write(plan.stored())
             groups = plan.groups if plan.has_shuffle else ()
             if known is None:
                 member = Member(number, name, file, standing, begin, groups)
@@ -130,12 +130,15 @@ class Membership:
             for name in self._troubles.due():
                 self.stand(name, Standing.RUNNING)
 
-    def bury(self, client: ClientConfig) -> None:
-        """Delete the remains of removed members that no batch refers to. Raises ClientError, MissingPlan."""
+    def bury(self, own: Credentials) -> None:
+        """Delete the remains of removed members that no batch refers to.
+
+        Raises ClientError, MissingPlan, MissingCredentials.
+        """
         done = to_bury(self._where, self._file, self._roster)
         if not done:
             return
-        delete_internals(self._where, client, done)
+        delete_internals(self._where, own, done)
         with self.changing:
             self._set(self._roster.without_removed({member.number for member in done}))
         delete_plans_of(self._where, done)

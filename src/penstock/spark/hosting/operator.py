@@ -15,8 +15,7 @@ from pyspark.sql.types import BinaryType, LongType, StringType, StructField, Str
 
 from penstock.spark.hosting.failures import blaming
 from penstock.spark.hosting.groups import PASSING, number_of, partition_of
-from penstock.spark.hosting.plan import forget, host_from_text, worker_of
-from penstock.spark.sink.locations import Location
+from penstock.spark.hosting.plan import HostPlan, forget, host_from_text, worker_of
 from penstock.spark.streams.blocks.packing import Block, Kind
 from penstock.spark.streams.blocks.rows import PackedRow
 from penstock.spark.streams.state.map_pages import MapPages
@@ -53,20 +52,20 @@ class HostOperator(StatefulProcessor):
             for plan, block in named:
                 yield Row(group=group, plan=plan, block=block)
             return
-        where = host_from_text(self._host).location
+        host = host_from_text(self._host)
         packed = [block for _, block in named]
         if Block.unpack(packed[0]).kind is Kind.CLEAR:
             self._pages.clear()
-            forget(where, number)
+            forget(host, number)
             return
         plan = named[0][0]
-        for goes_to, block in self._run(where, number, plan, partition_of(group), packed):
+        for goes_to, block in self._run(host, number, plan, partition_of(group), packed):
             yield Row(group=goes_to, plan=plan, block=block)
 
     def _run(
-        self, where: Location, number: int, plan: str, partition: int, packed: list[bytes]
+        self, host: HostPlan, number: int, plan: str, partition: int, packed: list[bytes]
     ) -> list[PackedRow]:
         with blaming(number), seldom_collecting():
-            worker = worker_of(where, plan)
+            worker = worker_of(host, plan)
             stores = worker.global_stores_of(packed)
             return worker.tasks.run(partition, packed, MapPages(self._pages), stores)

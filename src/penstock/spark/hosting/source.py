@@ -202,7 +202,7 @@ class _Driver:
     def _source(self, member: Member) -> SourceDriver:
         source = self._sources.get(member.plan)
         if source is None:
-            plan = read_plan(self._where, member.plan)
+            plan = read_plan(self._where, member.plan, self._host.credentials)
             source = SourceDriver(plan, EndsOfMember(self._ends, topics_read(plan)))
             self._sources[member.plan] = source
         return source
@@ -255,7 +255,6 @@ def _size(shares: Sequence[Share]) -> int:
 
 def _rows(host: HostPlan, shares: Sequence[Share]) -> Iterator[HostRow]:
     """Yield the rows of one task's shares. Raises MemberFailed, ClientError."""
-    where = host.location
     read_alike: dict[tuple[PartitionRange, ...], list[Share]] = defaultdict(list)
     for share in shares:
         for group in share.cleared:
@@ -266,7 +265,7 @@ def _rows(host: HostPlan, shares: Sequence[Share]) -> Iterator[HostRow]:
             read_alike[share.work.ranges].append(share)
         alone = share.work._replace(ranges=())
         with blaming(share.number):
-            for row in rows_of(worker_of(where, share.plan), alone):
+            for row in rows_of(worker_of(host, share.plan), alone):
                 yield _named(row, share)
     for ranges, readers in read_alike.items():
         yield from _read_together(host, ranges, readers)
@@ -275,15 +274,14 @@ def _rows(host: HostPlan, shares: Sequence[Share]) -> Iterator[HostRow]:
 def _read_together(
     host: HostPlan, ranges: tuple[PartitionRange, ...], shares: Sequence[Share]
 ) -> Iterator[HostRow]:
-    where = host.location
     readers = []
     for share in shares:
         assert share.work is not None
         with blaming(share.number):
-            worker = worker_of(where, share.plan)
+            worker = worker_of(host, share.plan)
             readers.append(_Reader(share, share.work, worker.map_side, stores_of(worker, share.work)))
     with blaming(shares[0].number):
-        for batch in read_ranges(worker_of(where, shares[0].plan).plan.source, ranges):
+        for batch in read_ranges(worker_of(host, shares[0].plan).plan.source, ranges):
             block = block_of(batch, Kind.RECORDS, 0)
             common: dict[bytes, Common] = {}
             for reader in readers:

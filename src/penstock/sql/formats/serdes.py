@@ -32,7 +32,7 @@ def key_serde(
     source's WITH (…) and the properties of a schema registry. Schemas are registered for ``topic``. Both
     this function and the serde raise FormatError.
     """
-    inner = _made(Side.KEY, tuple(columns), format_, tuple(settings.items()), topic)
+    inner = _made(side_format(Side.KEY, columns, format_, settings, topic))
     if window is None:
         return inner
     return session_windowed(inner) if window.size_ms is None else time_windowed(inner, window.size_ms)
@@ -46,27 +46,23 @@ def value_serde(
     topic: str | None = None,
 ) -> Serde[Any]:
     """Build the serde of a source's values, tuples of the value columns' values, as `key_serde` does."""
-    return _made(Side.VALUE, tuple(columns), format_, tuple(settings.items()), topic)
+    return _made(side_format(Side.VALUE, columns, format_, settings, topic))
 
 
-def _made(
-    side: Side,
-    columns: tuple[Column, ...],
-    format_: str,
-    settings: tuple[tuple[str, str], ...],
-    topic: str | None,
-) -> Serde[Any]:
-    chosen = side_format(side, columns, format_, dict(settings), topic)
-    maker = _MAKERS.get(format_)
+def _made(chosen: SideFormat) -> Serde[Any]:
+    """Build a serde, which is pickled as its format: that has the registry's settings as one object.
+
+    So the host of a query can find the credentials in it, and leave them out of the checkpoint.
+    """
+    maker = _MAKERS.get(chosen.format)
     if maker is None:
-        raise FormatError(f"found the format {format_}, expected one of {', '.join(_MAKERS)}")
+        raise FormatError(f"found the format {chosen.format}, expected one of {', '.join(_MAKERS)}")
     try:
         serialize, deserialize = maker(chosen)
     except FormatError as error:
-        raise error.within(str(side)) from None
-    name = f"{format_} {side} ({', '.join(column.name for column in columns)})"
-    arguments = (side, columns, format_, settings, topic)
-    return Serde(serialize, deserialize, name=name, made_by=(_made, arguments))
+        raise error.within(str(chosen.side)) from None
+    name = f"{chosen.format} {chosen.side} ({', '.join(name for name, _ in chosen.fields)})"
+    return Serde(serialize, deserialize, name=name, made_by=(_made, (chosen,)))
 
 
 def _none(chosen: SideFormat) -> Pair:

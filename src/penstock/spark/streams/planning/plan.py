@@ -157,8 +157,19 @@ class StreamsPlan:
 
     def to_text(self) -> str:
         """Convert the plan to text, for an option of a data source."""
-        sent = pickle.dumps((sys.path, cloudpickle.dumps(self)))  # type: ignore[no-untyped-call]
-        return base64.b85encode(zlib.compress(sent, 1)).decode()
+        return text_of(cloudpickle.dumps(self))  # type: ignore[no-untyped-call]
+
+
+def text_of(pickled: bytes) -> str:
+    """Convert a pickled plan to text, with the directories from which its modules are imported."""
+    return base64.b85encode(zlib.compress(pickle.dumps((sys.path, pickled)), 1)).decode()
+
+
+def pickled_in(text: str) -> bytes:
+    """Return a plan to unpickle, whose modules this process can then import."""
+    paths, data = pickle.loads(zlib.decompress(base64.b85decode(text)))
+    sys.path += [path for path in paths if path not in sys.path and Path(path).is_dir()]
+    return bytes(data)
 
 
 @lru_cache(maxsize=4)
@@ -168,9 +179,7 @@ def plan_from_text(text: str) -> StreamsPlan:
     The plan contains the code of ``__main__``. Modules are imported, including those from the directories of
     the application's ``sys.path``, which Spark's workers don't search by themselves.
     """
-    paths, data = pickle.loads(zlib.decompress(base64.b85decode(text)))
-    sys.path += [path for path in paths if path not in sys.path and Path(path).is_dir()]
-    plan: StreamsPlan = cloudpickle.loads(data)
+    plan: StreamsPlan = cloudpickle.loads(pickled_in(text))
     return plan
 
 

@@ -16,6 +16,7 @@ from penstock.spark.launching.session import build_session
 from penstock.sql.engine.ground.config import EngineConfig
 from penstock.sql.engine.ground.service_topics import make_command_topic
 from penstock.sql.engine.running.host import Blame, QueryActivity, QueryFailure, QueryState, QueryStatus
+from penstock.sql.formats.settings import registry_of
 from penstock.topology.graph import Topology
 
 if TYPE_CHECKING:
@@ -89,6 +90,7 @@ class SparkHost:
                 checkpoint=checkpoint,
                 spark=session,
                 options=options,
+                registry=registry_of(config.values.registry()),
                 retry_s=retry.pause_s,
             )
         except BaseException:
