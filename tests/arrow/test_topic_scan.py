@@ -158,6 +158,10 @@ def test_positions(servers, make_topic, produce):
             r"'isolation\.level': expected one of read_uncommitted, read_committed",
         ),
         ({"properties": {"fetch.max.byte": "1"}}, r"unknown property 'fetch\.max\.byte'"),
+        (
+            {"properties": {"bootstrap.servers": "other:1"}},
+            "'bootstrap.servers' in 'properties' is 'other:1'",
+        ),
         ({"threads": 0}, r"'threads': expected 1 or more, found 0"),
     ],
 )

@@ -6,6 +6,8 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +17,7 @@ import pytest
 from certificates import Authority
 from in_process import run, running_node
 from issuer import Issuer, IssuerServer
+from kafka_node import free_port
 from penstock.broker.node import Broker
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "security.md"
@@ -59,10 +62,15 @@ def shell(files: Path, broker: Broker, command: str) -> str:
     (listener,) = broker.config.broker_listeners
     host, port = broker.advertised(listener.name)
     line = command.replace(ON_THE_PAGE, f"{files}/").replace("broker.example:9093", f"{host}:{port}")
+    return run_shell(files, line, f"{host}:{port}")
+
+
+def run_shell(files: Path, line: str, bootstrap: str) -> str:
+    """Run a line of a shell; it must succeed. Returns what it prints."""
     done = subprocess.run(
         ["sh", "-c", f'penstock() {{ "{sys.executable}" -m penstock "$@"; }}; {line}'],
         cwd=files,
-        env={**os.environ, "PENSTOCK_BOOTSTRAP": f"{host}:{port}"},
+        env={**os.environ, "PENSTOCK_BOOTSTRAP": bootstrap},
         capture_output=True,
         text=True,
         timeout=COMMAND_TIMEOUT_S,
@@ -70,6 +78,54 @@ def shell(files: Path, broker: Broker, command: str) -> str:
     )
     assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
     return done.stdout
+
+
+@contextmanager
+def started_node(files: Path, command: str, port: int) -> Iterator[None]:
+    """Run a `penstock start` of the page, which listens on ``port``."""
+    words = [sys.executable, "-m", *command.split()]
+    with (files / "node.log").open("ab") as log:
+        process = subprocess.Popen(words, cwd=files, stdout=subprocess.PIPE, stderr=log)
+    try:
+        assert process.stdout is not None
+        said = process.stdout.readline().decode()
+        assert f":{port}" in said, f"{said}{(files / 'node.log').read_text()}"
+        yield
+    finally:
+        process.terminate()
+        process.communicate(timeout=COMMAND_TIMEOUT_S)
+
+
+def test_ten_commands_close_a_node(tmp_path: Path) -> None:
+    section = "From an open node to a closed one"
+    steps, (closed, admin) = commands(section), blocks(section, "properties")
+    assert len(steps) == 10
+    open_port, closed_port = free_port(), free_port()
+
+    def here(text: str) -> str:
+        """A text of the page with the names and ports of this machine."""
+        named = text.replace("broker.example", "localhost")
+        return named.replace("0.0.0.0:9093", f"127.0.0.1:{closed_port}").replace(":9093", f":{closed_port}")
+
+    for user in ("admin", "broker", "alice"):
+        (tmp_path / f"{user}.password").write_text(f"{user}-secret\n")
+    (tmp_path / "closed.properties").write_text(here(closed))
+    (tmp_path / "admin.properties").write_text(admin)
+    (tmp_path / "alice.properties").write_text(admin.replace("admin", "alice"))
+
+    def run_all(lines: list[str]) -> None:
+        for line in lines:
+            run_shell(tmp_path, here(line), f"127.0.0.1:{open_port}")
+
+    at_first, at_last = (at for at, step in enumerate(steps) if step.startswith("penstock start"))
+    with started_node(tmp_path, f"{steps[at_first]} --listen 127.0.0.1:{open_port}", open_port):
+        run_all(steps[at_first + 1 : at_last])
+    with started_node(tmp_path, steps[at_last], closed_port):
+        run_all(steps[at_last + 1 :])
+        client = f"--bootstrap localhost:{closed_port} --command-config alice.properties"
+        run_all([f"penstock consume orders --from-beginning --max-messages 1 --group billing {client}"])
+        with pytest.raises(AssertionError, match="TOPIC_AUTHORIZATION_FAILED"):
+            run_all([f"penstock topic create others {client}"])
 
 
 def test_a_node_encrypts_and_takes_new_certificates(files: Path) -> None:

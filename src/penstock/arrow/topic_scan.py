@@ -35,6 +35,7 @@ log = logging.getLogger(__name__)
 _MAX_DECODING_THREADS: Final = 4
 # A read writes nothing, so it can't write dead letters either.
 _DECODE_ERRORS: Final = tuple(choice for choice in DECODE_ERRORS if choice != "dead-letter")
+_SERVERS: Final = "bootstrap.servers"
 _LISTENER_PATIENCE_MS: Final = 3_000
 """The time for which `read` retries where nothing listens, since the address may be wrong.
 
@@ -234,10 +235,12 @@ def _configs(
 ) -> tuple[ClientConfig, FetchConfig]:
     known = property_names(ClientConfig, FetchConfig)
     properties = resolved(properties)
+    if (other := properties.get(_SERVERS, servers)) != servers:
+        raise ConfigError(f"{_SERVERS!r} in 'properties' is {other!r}: expected {servers!r}, or none")
     for name in properties:
-        if name not in known:
+        if name not in known and name != _SERVERS:
             raise ConfigError(f"unknown property {name!r} in 'properties': expected some of {sorted(known)}")
-    given = {"isolation.level": isolation_level, **properties, "bootstrap.servers": servers}
+    given = {"isolation.level": isolation_level, **properties, _SERVERS: servers}
     return ClientConfig.from_properties(given), from_properties(FetchConfig, given)
 
 

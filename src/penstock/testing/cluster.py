@@ -133,6 +133,7 @@ class Cluster:
         self._registry_port = self._ports.take() if registry else 0
         self._registry: RegistryProcess | None = None
         self._plans: list[NodePlan] = []
+        self._admins: dict[str, AdminClient] = {}
         self.nodes: list[Node] = []
         """All nodes, in the order of their ids."""
         if is_single:
@@ -191,10 +192,15 @@ class Cluster:
         return self._secure.properties_file(user)
 
     def admin_client(self, user: str = ADMIN) -> AdminClient:
-        """An admin client of confluent-kafka that logs in as this user. Raises KeyError."""
+        """The admin client of confluent-kafka that logs in as this user. Raises KeyError.
+
+        The cluster keeps it, since its futures fail once nobody has the client any more.
+        """
         from confluent_kafka.admin import AdminClient
 
-        return AdminClient(self.client_settings(user))
+        if user not in self._admins:
+            self._admins[user] = AdminClient({"log_level": 2, **self.client_settings(user)})
+        return self._admins[user]
 
     def add_user(self, name: str, password: str | None = None) -> None:
         """Give the running cluster one more user, or an existing user another password.
@@ -206,6 +212,7 @@ class Cluster:
         if security.wanted.uses_sasl and security.scram is None:
             raise ClusterError("users of PLAIN are in the configuration of the nodes: name them in Security")
         password = security.add_user(name, password)
+        self._admins.pop(name, None)
         if security.scram is not None:
             with self._administration() as admin:
                 admin.set_password(name, password, security.scram)
@@ -400,6 +407,7 @@ class Cluster:
                 self.stop()
         finally:
             self._is_closed = True
+            self._admins.clear()
             if self._registry is not None:
                 self._registry.kill()
             for node in self.nodes:
