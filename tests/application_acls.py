@@ -23,9 +23,7 @@ def _acls(application: str, user: str, names: dict[str, str]) -> Iterator[Acl]:
         if kind == "Cluster":
             yield Acl(user, words, cluster=True)  # type: ignore[arg-type]  # the table has Kafka's names
             continue
-        for placeholder, actual in names.items():
-            name = name.replace(placeholder, actual)
-        assert name == name.lower(), f"{application}: {name} has a word without a value"
+        name = re.sub("[A-Z]+", lambda word: names[word[0]], name)
         is_prefix = name.endswith("*")
         found = {KINDS[kind]: name.removesuffix("*") if is_prefix else name}
         yield Acl(user, words, prefixed=is_prefix, **found)  # type: ignore[arg-type]

@@ -207,7 +207,7 @@ def test_a_node_knows_users_by_their_passwords(
             password = "ALICE=alice-secret"
             await asyncio.to_thread(run_it, f"export {password}; {create} --password-env ALICE")
             assert "alice" in await asyncio.to_thread(run_it, listed)
-            for command in commands("Decide who may do what"):
+            for command in (*commands("Decide who may do what"), *commands("The rules")):
                 await asyncio.to_thread(run_it, command)
             of_alice = (
                 "security.protocol=SASL_SSL\nsasl.mechanism=SCRAM-SHA-256\n"

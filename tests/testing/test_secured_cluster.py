@@ -13,8 +13,10 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from confluent_kafka.schema_registry import SchemaRegistryClient
 from test_cluster import SCHEMA
 
+from application_acls import acls_of
 from penstock.testing import Acl, Cluster, ClusterError, Security
-from penstock.testing.security.description import Mechanism, Protocol
+from penstock.testing.security.description import REGISTRY, Mechanism, Protocol
+from penstock.testing.security.secured import OF_REGISTRY
 from round_trips import by_aiokafka, by_confluent_kafka, by_java, by_kafka_python
 
 TIMEOUT_S = 30
@@ -76,6 +78,23 @@ def test_what_no_acl_allows_is_denied(cluster: Cluster, topic: str) -> None:
     assert refusal(cluster.admin_client("alice-of-sales"), f"not-{topic}") == "TOPIC_AUTHORIZATION_FAILED"
     assert refusal(cluster.admin_client("bob"), topic) == "TOPIC_AUTHORIZATION_FAILED"
     assert refusal(cluster.admin_client(), f"not-{topic}") == ""
+    log = cluster.log_file.read_text()
+    denied = "User:bob is Denied operation = CREATE from host = 127.0.0.1 on resource = Topic:LITERAL:"
+    assert f"{denied}{topic} " in log
+    assert " is Allowed " not in log
+
+
+def test_what_the_page_lists_is_enough(cluster: Cluster, topic: str) -> None:
+    admin = cluster.admin_client()
+    admin.create_topics([NewTopic(topic, 1)])[topic].result(TIMEOUT_S)
+    cluster.add_acls(*acls_of("producer", "bob", OUT=topic))
+    cluster.add_acls(*acls_of("consumer", "bob", IN=topic, GROUP=topic))
+    by_confluent_kafka(cluster.client_settings("bob"), topic)
+
+
+def test_the_registry_has_what_the_page_lists() -> None:
+    listed = [entry for acl in acls_of("schema registry", REGISTRY) for entry in acl.entries()]
+    assert sorted(listed) == sorted(entry for acl in OF_REGISTRY for entry in acl.entries())
 
 
 def test_acls_come_and_go_while_the_cluster_runs(cluster: Cluster, topic: str) -> None:

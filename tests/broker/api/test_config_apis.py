@@ -166,6 +166,7 @@ def test_groups_and_client_metrics_have_configs(wire: Wire) -> None:
 def test_log_levels(wire: Wire) -> None:
     logger = "penstock.broker.partitions.purgatory"
     levels = {config.name: config for config in describe(wire, BROKER_LOGGER, "1").configs}
+    assert "kafka.authorizer.logger" in levels
     assert levels["root"].config_source == 6
     known = logger if logger in levels else "penstock.broker.control.controller"
     before = levels[known].value

@@ -11,6 +11,8 @@ import time
 from collections.abc import Iterator
 from typing import Any, Final
 
+from penstock.security.permissions import audit
+
 LEVELS: Final = {
     "TRACE": 5,
     "DEBUG": logging.DEBUG,
@@ -101,8 +103,12 @@ def _filled(template: str, args: Iterator[Any]) -> Any:
 
 
 def configure(level: str, format: str) -> None:
-    """Log to standard error in a format, and Penstock's events from a level of `LEVELS` on."""
+    """Log to standard error in a format, and Penstock's events from a level of `LEVELS` on.
+
+    The audit log has no permissions then, as in Kafka: there is one for each request.
+    """
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if format == JSON else LineFormatter())
     logging.getLogger().handlers[:] = [handler]
     logging.getLogger("penstock").setLevel(LEVELS[level])
+    audit.setLevel(max(LEVELS[level], logging.INFO))

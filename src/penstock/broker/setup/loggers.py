@@ -13,14 +13,16 @@ from penstock.broker.setup.log_format import LEVELS
 from penstock.metadata.controller.configs import AlterOp, ConfigChange
 from penstock.metadata.controller.state import Refusal
 from penstock.protocol.errors import ErrorCode
+from penstock.security.permissions import audit
 
 ROOT: Final = "root"
 
 
 def levels() -> dict[str, str]:
-    """Return the effective level of the root logger and of each of Penstock's loggers, by name."""
+    """Return the effective levels of the root logger, the audit log and Penstock's loggers, by name."""
     names = (name for name in logging.root.manager.loggerDict if name.split(".")[0] == "penstock")
-    return {name: _name_of(_logger(name).getEffectiveLevel()) for name in (ROOT, *sorted(names))}
+    known = (ROOT, audit.name, *sorted(names))
+    return {name: _name_of(_logger(name).getEffectiveLevel()) for name in known}
 
 
 def check(changes: Iterable[ConfigChange]) -> None:

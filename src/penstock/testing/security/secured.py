@@ -39,7 +39,7 @@ _NAME_RULE: Final = "RULE:^CN=([^,]+)$/$1/,DEFAULT"
 _PASSWORD_BYTES: Final = 18
 _USERS: Final = "users.json"
 _LISTENER: Final = "listener.name"
-_OF_REGISTRY: Final = (
+OF_REGISTRY: Final = (
     Acl(REGISTRY, ["create", "read", "write", "describe-configs"], topic="_schemas"),
     Acl(REGISTRY, "read", group="schema-registry"),
     Acl(REGISTRY, "write", transactional_id="schema-registry-_schemas"),
@@ -59,7 +59,7 @@ class ClusterSecurity:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._authority = Authority(directory)
         own = [REGISTRY] if with_registry else []
-        self._own_acls = _OF_REGISTRY if with_registry else ()
+        self._own_acls = OF_REGISTRY if with_registry else ()
         earlier = self._earlier()
         self.continues = bool(earlier)
         """Whether the cluster continues with the data of an earlier one."""
