@@ -170,6 +170,15 @@ def test_the_registry_logs_in_as_a_user_of_its_own() -> None:
         assert registry.get_schema(number).schema_str == SCHEMA.schema_str
 
 
+def test_a_user_may_have_the_name_of_a_file(topic: str) -> None:
+    names = ["authority", "users", "../a", "ü ö"]
+    for kind in ("SASL_SSL", "SSL"):
+        with Cluster(security=Security(names, protocol=kind, super_users=names)) as cluster:  # type: ignore[arg-type]
+            for number, name in enumerate(names):
+                assert cluster.properties_file(name).parent == cluster.data_dir / "security"
+                assert refusal(cluster.admin_client(name), f"{topic}-{number}") == ""
+
+
 def test_without_acls_everybody_may_do_everything(topic: str) -> None:
     with Cluster(security=Security(["alice"], acls=None)) as cluster:
         assert refusal(cluster.admin_client("alice"), topic) == ""
@@ -218,6 +227,7 @@ def test_users_of_plain_are_fixed() -> None:
         ({"users": "alice"}, "expected a list, found a text"),
         ({"users": ["penstock-node"]}, "a user cannot be called 'penstock-node'"),
         ({"users": ["a,b"], "protocol": "SSL"}, "a certificate cannot name the user 'a,b'"),
+        ({"users": ["a b"], "mechanism": "PLAIN"}, "PLAIN cannot have the user 'a b'"),
         ({"protocol": "PLAINTEXT"}, "protocol 'PLAINTEXT': expected one of SASL_SSL, SASL_PLAINTEXT, SSL"),
         ({"mechanism": "GSSAPI"}, "mechanism 'GSSAPI': expected one of SCRAM-SHA-512, "),
         ({"super_users": ["alice"]}, "there is no user 'alice': expected one of admin"),

@@ -116,6 +116,11 @@ class _Forker:
                 for fd in (node_stdin, node_stdout, node_end):
                     os.close(fd)
 
+    def prepare(self, environment: Mapping[str, str]) -> None:
+        """Start the forker without waiting for its imports."""
+        with self._lock:
+            self._started(environment)
+
     def _started(self, environment: Mapping[str, str]) -> socket.socket:
         decisive = {name: value for name, value in environment.items() if name.startswith(IMPORTS_DEPEND_ON)}
         is_running = self._process is not None and self._process.poll() is None
@@ -153,6 +158,11 @@ def start_node(
     The node ends when its standard input is closed, as it is when this process ends.
     """
     return _forker.start(arguments, os.environ if environment is None else environment, log)
+
+
+def prepare_forks() -> None:
+    """Let the process that forks nodes begin with its imports, while this one prepares the first node."""
+    _forker.prepare(os.environ)
 
 
 def _forget_forker() -> None:

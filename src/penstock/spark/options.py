@@ -51,9 +51,7 @@ _WITHOUT_EFFECT: Final = frozenset(
         "send.buffer.bytes",
         "session.timeout.ms",
         "socket.connection.setup.timeout.max.ms",
-        "ssl.enabled.protocols",
         "ssl.keymanager.algorithm",
-        "ssl.protocol",
         "ssl.provider",
         "ssl.secure.random.implementation",
         "ssl.trustmanager.algorithm",
@@ -89,8 +87,6 @@ _REFUSED: Final = {
         "the sink derives it from the query's id; set the option 'delivery' to 'exactly-once'"
     ),
     "partitioner.class": "partitioners are Java classes; use the column 'partition'",
-    "ssl.truststore.password": "truststores are PEM files, which have no password",
-    "ssl.keystore.password": "keystores are PEM files; the password of the key is 'ssl.key.password'",
     "ssl.engine.factory.class": "engines are Java classes",
     "sasl.login.class": "logins are Java classes",
     "sasl.client.callback.handler.class": "handlers are Java classes",

@@ -20,6 +20,7 @@ from penstock.broker.setup.local_cluster import (
     format_to_join,
     properties_of,
 )
+from penstock.processes.forked_nodes import prepare_forks
 from penstock.processes.node import ClusterError, Node
 from penstock.processes.registry import RegistryProcess
 from penstock.testing import node_logs
@@ -227,41 +228,6 @@ class Cluster:
         with self._administration() as admin:
             admin.delete_acls([entry for acl in acls for entry in acl.entries()])
 
-    @property
-    def _secure(self) -> ClusterSecurity:
-        if self._security is None:
-            raise ClusterError("the cluster is open to everybody: create it with Cluster(security=True)")
-        return self._security
-
-    def _administration(self) -> AbstractContextManager[Administration]:
-        from penstock.testing.security.administration import administration
-
-        self._secure  # noqa: B018  # an open cluster has neither users nor ACLs
-        return administration(self.client_settings(for_="java"))
-
-    def _secured(self, wanted: Security, registry: bool) -> ClusterSecurity:
-        # Tests without security need not wait for cryptography.
-        from penstock.testing.security.secured import ClusterSecurity
-
-        directory = self.data_dir / "security"
-        if not directory.exists() and any(self.data_dir.glob("node-*")):
-            raise ClusterError(
-                f"data_dir {self.data_dir} has the data of an open cluster, not of a secured one"
-            )
-        return ClusterSecurity(wanted, directory, with_registry=registry)
-
-    def _establish(self, security: ClusterSecurity) -> None:
-        """Give the users and ACLs to a cluster that continues with the data of an earlier one."""
-        if security.is_established:
-            return
-        if security.continues:
-            with self._administration() as admin:
-                for name, password in security.later_users.items():
-                    if security.scram is not None:
-                        admin.set_password(name, password, security.scram)
-                admin.create_acls(security.entries)
-        security.establish()
-
     def node(self, node_id: int) -> Node:
         """The node with this id. Raises KeyError."""
         for node in self.nodes:
@@ -453,6 +419,43 @@ class Cluster:
     def _check_open(self) -> None:
         if self._is_closed:
             raise ClusterError("the cluster is closed and its ports are free for others: create another one")
+
+    @property
+    def _secure(self) -> ClusterSecurity:
+        if self._security is None:
+            raise ClusterError("the cluster is open to everybody: create it with Cluster(security=True)")
+        return self._security
+
+    def _administration(self) -> AbstractContextManager[Administration]:
+        from penstock.testing.security.administration import administration
+
+        self._secure  # noqa: B018  # an open cluster has neither users nor ACLs
+        return administration(self.client_settings(for_="java"))
+
+    def _secured(self, wanted: Security, registry: bool) -> ClusterSecurity:
+        if self._fork:
+            prepare_forks()
+        # Tests without security need not wait for cryptography.
+        from penstock.testing.security.secured import ClusterSecurity
+
+        directory = self.data_dir / "security"
+        if not directory.exists() and any(self.data_dir.glob("node-*")):
+            raise ClusterError(
+                f"data_dir {self.data_dir} has the data of an open cluster, not of a secured one"
+            )
+        return ClusterSecurity(wanted, directory, with_registry=registry)
+
+    def _establish(self, security: ClusterSecurity) -> None:
+        """Give the users and ACLs to a cluster that continues with the data of an earlier one."""
+        if security.is_established:
+            return
+        if security.continues:
+            with self._administration() as admin:
+                for name, password in security.later_users.items():
+                    if security.scram is not None:
+                        admin.set_password(name, password, security.scram)
+                admin.create_acls(security.entries)
+        security.establish()
 
     def _single(self, port: int) -> Node:
         """A node that is its own quorum and needs only a directory."""

@@ -49,7 +49,7 @@ class Authority:
 
         The certificate names CN=name, and ``hosts``, which are IP addresses or host names.
         """
-        file = self._directory / f"{quote(name, safe='')}.pem"
+        file = self._directory / f"{quote(name, safe='')}.store.pem"
         if not file.exists():
             key = ec.generate_private_key(ec.SECP256R1())
             certificate = self._issued(key, name, hosts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Final, Literal, TypeAlias, get_args
@@ -38,6 +39,7 @@ _EVERYBODY: Final = "*"
 _RESERVED: Final = (NODE, REGISTRY)
 _ESCAPED: Final = frozenset(',+"\\<>;=')
 """Characters that the names in certificates escape, so that a user's name would not be that of its ACLs."""
+_OF_PLAIN: Final = re.compile(r"[\w.$-]+")
 _CN_MAX: Final = 64
 """Limit of X.509 on the name in a certificate."""
 
@@ -188,6 +190,11 @@ class Security:
         """Check that a user may have this name. Raises ValueError."""
         if not name or name in _RESERVED or name == _EVERYBODY:
             raise ValueError(f"a user cannot be called {name!r}: expected another name")
+        if self.uses_sasl and self.mechanism == "PLAIN" and not _OF_PLAIN.fullmatch(name):
+            raise ValueError(
+                f"PLAIN cannot have the user {name!r}: expected letters, digits, '_', '.', '$' and '-' only, "
+                "since its users are options of sasl.jaas.config"
+            )
         is_escaped = bool(_ESCAPED.intersection(name)) or name != name.strip()
         if not self.uses_sasl and (len(name) > _CN_MAX or is_escaped):
             raise ValueError(
