@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from aiokafka.abc import AbstractTokenProvider
 from kafka.net.sasl.oauth import AbstractTokenProvider as KafkaPythonTokenProvider
-from round_trips import by_aiokafka, by_confluent_kafka, by_java, by_kafka_python
 from typer.testing import CliRunner
 
 from certificates import Authority
@@ -22,6 +21,7 @@ from penstock.client.connections.connection import Connection
 from penstock.client.errors import AuthenticationFailed
 from penstock.protocol.messages import MetadataRequest, MetadataResponse
 from penstock.testing import Cluster
+from round_trips import by_aiokafka, by_confluent_kafka, by_java, by_kafka_python
 
 MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
 HANDLER = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
