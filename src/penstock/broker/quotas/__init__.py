@@ -1,1 +1,5 @@
-"""Quotas of clients: which limit applies to a client, and how fast it may change the cluster's topics."""
+"""Quotas: which limit applies to a client, what clients use, and for how long they are throttled.
+
+Code enters this room if it decides about a limit. It does no I/O, knows no request, and gets the time from
+its caller; `network` measures and mutes.
+"""
