@@ -57,16 +57,16 @@ FLOORS: dict[str, set[str]] = {
 ROOMS: dict[str, dict[str, set[str]]] = {
     "broker": {
         "tls": set(),
-        "network": {"tls"},
+        "network": {"quotas", "tls"},
         "sasl": {"network", "peers"},
         "peers": {"tls"},
-        "setup": {"network", "peers"},
+        "setup": {"network", "peers", "quotas"},
         "quorum": {"network", "peers", "setup"},
         "control": {"network", "peers", "setup", "quorum", "tls"},
         "partitions": {"network", "peers", "setup"},
         "quotas": set(),
         "following": {"peers", "partitions"},
-        "reading": {"network", "partitions", "following"},
+        "reading": {"network", "partitions", "following", "quotas"},
         "coordination": {"network", "peers", "setup", "partitions", "following", "control"},
         "metrics": {
             *{"network", "quorum", "control", "partitions", "quotas", "following", "reading"},

@@ -10,7 +10,8 @@ from typing import Any
 
 from broker_wire import Wire, batch_of
 from penstock.broker.network.answers import Answer
-from penstock.broker.network.dispatch import Dispatcher, Served, ServedApi
+from penstock.broker.network.dispatch import Dispatcher
+from penstock.broker.network.served import Served, ServedApi
 from penstock.broker.network.stats import ApiStats
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.errors import ErrorCode

@@ -100,19 +100,22 @@ class Api(Generic[Request]):
         advertised: Versions | None = None,
         answer_error: Callable[[Request, KafkaError, int], Message] | None = None,
         is_refused: bool = False,
+        is_exempt: Callable[[Request, RequestContext], bool] | None = None,
     ) -> None:
         """Create an entry without handlers.
 
         `versions` is needed only if fewer are served than the definition's stable range. ApiVersions lists
         `advertised` instead, if given. `answer_error` converts a KafkaError to a response in the given
         version; messages with an error code at the top level need none. The handler of an API that
-        `is_refused` answers every request with an error.
+        `is_refused` answers every request with an error. Quotas do not limit the requests that `is_exempt`
+        picks, because they come from brokers.
         """
         self.key = ApiKey(request.ID)
         self.versions = versions or api_keys.api_range(self.key)
         self.advertised = advertised or self.versions
         self.answer_error = answer_error
         self.is_refused = is_refused
+        self.is_exempt = is_exempt
         self.broker: Handled | None = None
         """The handler on a broker's listener."""
         self.controller: ControllerHandled | None = None

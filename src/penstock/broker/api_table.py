@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 from penstock.broker import api as api_package
 from penstock.broker.api_entry import Api, Handled, NodeParts, Versions, answering
 from penstock.broker.network.answers import Answer
-from penstock.broker.network.dispatch import ServedApi
 from penstock.broker.network.refusals import log_refusal
+from penstock.broker.network.served import ServedApi
 from penstock.protocol import api_keys
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.codec import Message
@@ -73,7 +73,9 @@ def _handled(api: Api[Any], listener: ListenerType) -> Handled | None:
 def bound(node: NodeParts, listener: ListenerType) -> dict[ApiKey, ServedApi]:
     """The APIs of a listener of this node, for a dispatcher. All parts of the node must exist."""
     return {
-        key: ServedApi(part(node), handle, apis()[key].versions, apis()[key].advertised)
+        key: ServedApi(
+            part(node), handle, apis()[key].versions, apis()[key].advertised, apis()[key].is_exempt
+        )
         for key, (part, handle) in served_by(listener).items()
     }
 

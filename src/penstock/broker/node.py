@@ -36,6 +36,9 @@ from penstock.broker.partitions.topic_settings import TopicSettings, topic_setti
 from penstock.broker.peers import ControllerAddress, Dial, Peer
 from penstock.broker.peers.tcp import TcpDial
 from penstock.broker.quorum.quorum import Quorum
+from penstock.broker.quotas.address_rates import AddressRates
+from penstock.broker.quotas.client_quotas import UNLIMITED, ClientQuotas
+from penstock.broker.quotas.connections import ConnectionLimits, ConnectionQuotas
 from penstock.broker.quotas.mutations import MutationQuotas
 from penstock.broker.reading.cold_reads import READERS, ColdReads
 from penstock.broker.reading.fetch_session import FetchSessionCache
@@ -43,7 +46,13 @@ from penstock.broker.sasl.authentication import Authentication, handle_authentic
 from penstock.broker.sasl.listeners import NodeSasl
 from penstock.broker.sasl.token_logins import TokenLogins
 from penstock.broker.setup.environment import Environment
-from penstock.broker.setup.node_limits import cleaner_config, peer_settings, server_limits, storage_config
+from penstock.broker.setup.node_limits import (
+    cleaner_config,
+    peer_settings,
+    quota_window,
+    server_limits,
+    storage_config,
+)
 from penstock.broker.tls.listeners import NodeTls
 from penstock.metadata.configs import BrokerConfig, InvalidConfig
 from penstock.metadata.configs.support import settings_without_effect
@@ -114,6 +123,14 @@ class Broker:
             config.controller_listener_names[0], "sasl.mechanism.controller.protocol"
         )
         self._tls_worker = machine.workers(1, "tls")
+        self.metadata = MetadataFollower(self.loop)
+        self.image = self.metadata.image
+        """The cluster's current metadata."""
+        self.quotas = ClientQuotas(lambda: self.image.client_quotas, quota_window(config), self._now_ms)
+        """The quotas of this broker's clients."""
+        self.metadata.watch(self.quotas)
+        self.connection_quotas = self._new_connection_quotas()
+        """The limits on connections: those of the broker's listeners, and those of the controller's."""
         self.server = self._new_server()
         self.schemas: SchemaIds = Unknown()
         """The schema registry, for topics with schema validation. The owner of a registry client sets it."""
@@ -134,9 +151,6 @@ class Broker:
         self.logs.cordoned = frozenset(config.cordoned_log_dirs)
         self.cluster_id = self.logs.cluster_id
         self.quorum = Quorum(self)
-        self.metadata = MetadataFollower(self.loop)
-        self.image = self.metadata.image
-        """The cluster's current metadata."""
         self.authorization = Authorization(config, self.quorum, self.metadata)
         self.controller = Controller(self, self.quorum, self.metadata)
         self.mutation_quotas = self._new_mutation_quotas()
@@ -178,9 +192,30 @@ class Broker:
             self.tls.of,
             self._tls_worker,
             self._opened,
+            self.quotas,
+            self.connection_quotas,
             bind=machine.bind,
             sendfile=machine.sendfile,
         )
+
+    def _new_connection_quotas(self) -> tuple[ConnectionQuotas, ...]:
+        config, window = self.config, quota_window(self.config)
+
+        def limits() -> ConnectionLimits:
+            return self.server.limits.connections
+
+        of_broker = ConnectionQuotas(
+            (listener.name for listener in config.broker_listeners),
+            config.inter_broker_listener_name,
+            window,
+            limits,
+        )
+        of_controller = ConnectionQuotas(
+            (listener.name for listener in config.controller_listeners), None, window, limits
+        )
+        quotas = (of_broker, of_controller)
+        self.metadata.watch(AddressRates(lambda: self.image.client_quotas, quotas, self.run_in_worker))
+        return quotas
 
     def _read_certificates(self) -> NodeTls:
         try:
@@ -212,7 +247,9 @@ class Broker:
             key: api._replace(handle=acknowledging(key, api.handle))
             for key, api in bound(self, listener).items()
         }
-        return Dispatcher(apis, self.loop_lag, self.server.stats, self.authorization.permissions)
+        # Nodes depend on the answers of controllers, so no quota limits the requests to them.
+        quotas = self.quotas if listener is ListenerType.BROKER else UNLIMITED
+        return Dispatcher(apis, self.loop_lag, self.server.stats, self.authorization.permissions, quotas)
 
     def _claim_directories(self) -> LogManager:
         """Lock the log directories and check that they belong to this node. Raises CannotStart."""
@@ -309,6 +346,10 @@ class Broker:
             rng=machine.rng,
             settings=peer_settings(self.config),
         )
+
+    def _now_ms(self) -> int:
+        """A monotonic time, for quotas."""
+        return int(self.loop.time() * 1000)
 
     def clock_ms(self) -> int:
         """The wall-clock time, as used for records and leases."""
@@ -515,7 +556,7 @@ class Broker:
         self.config = self.config.with_dynamic(
             configs.of(ResourceType.BROKER, ""), configs.of(ResourceType.BROKER, str(self.node_id))
         )
-        self.server.limits = server_limits(self.config)
+        self.server.reconfigure(server_limits(self.config))
         self.replication.reconfigure(self.config)
         self.logs.config = storage_config(self.config)
         try:
@@ -562,6 +603,7 @@ class Broker:
     def _tick(self) -> None:
         """Start the retention, checkpoints and flushes that are due, once a second."""
         self._tick_timer = self.loop.call_later(TICK_S, self._tick)
+        self.quotas.expire()
         try:
             self.logs.tick(self.clock_ms())
         except Exception:

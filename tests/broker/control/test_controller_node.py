@@ -54,7 +54,7 @@ def test_a_controller_obeys_configs_of_its_own_and_of_all(tmp_path: Path) -> Non
                 (TOPIC, "nobody"): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
             }
             assert controller.config.get_int("max.connections") == 70
-            assert controller.server.limits.max_connections_per_ip == 60
+            assert controller.server.limits.connections.max_connections_per_ip == 60
         finally:
             await controller.stop()
 

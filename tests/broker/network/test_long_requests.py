@@ -8,7 +8,7 @@ import pytest
 from broker_wire import Wire
 from in_process import create, run, running_node
 from penstock.broker.api import txn_offset_commit
-from penstock.broker.network import dispatch, turns
+from penstock.broker.network import served, turns
 from penstock.broker.node import Broker
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import (
@@ -27,12 +27,12 @@ TOPICS = 3_000
 
 @pytest.fixture(autouse=True)
 def every_step_is_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dispatch, "LONG_REQUEST_BYTES", 1024)
+    monkeypatch.setattr(served, "LONG_REQUEST_BYTES", 1024)
     monkeypatch.setattr(turns, "PIECE_NS", 0)
 
 
 def address_of(broker: Broker) -> str:
-    host, port = broker.server._listening[0][0].getsockname()[:2]
+    host, port = broker.server._acceptors[0].listening.getsockname()[:2]
     return f"{host}:{port}"
 
 

@@ -43,7 +43,7 @@ def request_of(prefix: bytes, acks: int = 1) -> ProduceRequest:
 
 
 def address_of(broker: Broker) -> str:
-    host, port = broker.server._listening[0][0].getsockname()[:2]
+    host, port = broker.server._acceptors[0].listening.getsockname()[:2]
     return f"{host}:{port}"
 
 

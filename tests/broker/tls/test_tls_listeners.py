@@ -22,15 +22,21 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from broker_wire import Wire, batch_of, produce_request
 from certificates import Authority, Identity
 from in_process import run, running_node
 from penstock.broker.network import handshakes
 from penstock.broker.node import Broker, CannotStart
 from penstock.broker.tls import kernel_support, listeners
 from penstock.metadata.configs.support import STANDARD_AUTHORIZER
+from penstock.metadata.image.client_quotas import (
+    PRODUCER_BYTE_RATE,
+    client_quota_entity,
+    client_quota_record,
+)
 from penstock.security.tls.settings import TlsSettings
 from penstock.security.tls.stores import Stores
-from waiting import until
+from waiting import until, wait_until
 
 TIMEOUT_S = 20
 
@@ -84,6 +90,11 @@ def settings_of(
             "ssl.key.location": str(identity.key),
         }
     return settings
+
+
+def connections_of(broker: Broker) -> int:
+    """The number of this machine's connections to the broker's listeners."""
+    return broker.connection_quotas[0].connections_of("127.0.0.1")
 
 
 def create_topic(client: AdminClient, topic: str) -> str:
@@ -185,7 +196,7 @@ def test_a_client_whose_name_no_rule_matches_is_closed(
             settings = settings_of(broker, "MUTUAL", authority, authority.client)
             with pytest.raises(KafkaException):
                 await asyncio.to_thread(AdminClient(settings).list_topics, timeout=2)
-            await until(lambda: not broker.server._per_ip)
+            await until(lambda: not connections_of(broker))
             assert broker.server.stats.failed_handshakes
 
     run(story())
@@ -261,7 +272,7 @@ def test_probes_of_the_port_are_no_failed_handshakes(tmp_path: Path, authority: 
         async with node_with(tmp_path, authority) as broker:
             _reader, writer = await asyncio.open_connection(*address(broker, "SSL"))
             writer.close()
-            await until(lambda: broker.server.stats.accepted == 1 and not broker.server._per_ip)
+            await until(lambda: broker.server.stats.accepted == 1 and not connections_of(broker))
             assert broker.server.stats.failed_handshakes == 0
 
     run(story())
@@ -293,7 +304,7 @@ def test_handshakes_count_as_connections(tmp_path: Path, authority: Authority) -
             assert await asyncio.wait_for(reader.read(1), TIMEOUT_S) == b""
             writer.close()
             silent[0][1].close()
-            await until(lambda: broker.server._per_ip["127.0.0.1"] < 2)
+            await until(lambda: connections_of(broker) < 2)
             assert await asyncio.to_thread(shown_certificate, broker, authority)
             silent[1][1].close()
 
@@ -354,6 +365,37 @@ def test_large_records_arrive_through_sockets_with_and_without_tls(
                 await asyncio.to_thread(produce, sender, topic, values)
                 found = await asyncio.to_thread(consume, receiver, topic, len(values))
                 assert found == [digest(value) for value in values]
+
+    run(story())
+
+
+@pytest.mark.usefixtures("each_mode")
+def test_a_throttled_connection_goes_on_with_bytes_that_tls_has_received(
+    tmp_path: Path, authority: Authority
+) -> None:
+    """The selector does not see bytes that TLS has decrypted before the connection was muted."""
+
+    def send_together(broker: Broker) -> None:
+        context = client_context(authority)
+        plaintext = ":".join(map(str, address(broker, "PLAINTEXT")))
+        with (
+            Wire(plaintext) as wire,
+            socket.create_connection(address(broker, "SSL")) as sock,
+            context.wrap_socket(sock, server_hostname="localhost") as tls,
+        ):
+            wire.create_topic("t")
+            request = produce_request("t", batch_of(b"x" * 400_000), acks=0)
+            tls.sendall(b"".join(wire.frame(request, 9)[0] for _ in range(3)))
+            wait_until(lambda: len(wire.values("t")) == 3)
+
+    async def story() -> None:
+        async with node_with(tmp_path, authority, **{"quota.window.num": "2"}) as broker:
+            entity = client_quota_entity({"user": None})
+            quotas = broker.image.client_quotas
+            quotas.replay(client_quota_record(entity, PRODUCER_BYTE_RATE, 390_000))
+            broker.quotas.committed(0)
+            await asyncio.to_thread(send_together, broker)
+            assert sum(meter.throttles for meter in broker.quotas.produce) > 0
 
     run(story())
 

@@ -42,7 +42,7 @@ from typing import TYPE_CHECKING
 
 from penstock.broker.api_entry import Api
 from penstock.broker.network.answers import Answer
-from penstock.broker.reading.consumer_fetch import ConsumerFetch, by_topic, refusal
+from penstock.broker.reading.consumer_fetch import ConsumerFetch, Fetched, by_topic, refusal
 from penstock.broker.reading.fetch_session import (
     TOPIC_IDS_SINCE_VERSION,
     SessionError,
@@ -67,7 +67,7 @@ async def handle_as_controller(quorum: Quorum, request: FetchRequest, context: R
     return await quorum.handle(request, context)
 
 
-def handle(host: ReadingHost, request: FetchRequest, context: RequestContext) -> Answer[FetchResponse]:
+def handle(host: ReadingHost, request: FetchRequest, context: RequestContext) -> Answer[Fetched]:
     is_follower = replica_id_of(request) >= 0
     if is_follower:
         if not context.permissions.allows(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
@@ -85,6 +85,17 @@ def handle(host: ReadingHost, request: FetchRequest, context: RequestContext) ->
     return fetch.wait(missing_bytes, request.max_wait_ms)
 
 
+def _is_from_follower(request: FetchRequest, context: RequestContext) -> bool:
+    """Whether a broker fetches. A client that poses as one is limited like any other."""
+    return replica_id_of(request) >= 0 and context.permissions.allows(
+        Operation.CLUSTER_ACTION,
+        ResourceType.CLUSTER,
+        CLUSTER_NAME,
+        logs_denial=False,
+        logs_permission=False,
+    )
+
+
 def _refuse_follower(request: FetchRequest, context: RequestContext) -> FetchResponse:
     """Refuse a client that poses as a broker, without a trace in the sessions or in the replication."""
     by_topic_id = context.api_version >= TOPIC_IDS_SINCE_VERSION
@@ -94,7 +105,7 @@ def _refuse_follower(request: FetchRequest, context: RequestContext) -> FetchRes
 
 
 API = (
-    Api(FetchRequest)
+    Api(FetchRequest, is_exempt=_is_from_follower)
     .on_broker(lambda node: node, handle)
     .on_controller(lambda node: node.quorum, handle_as_controller)
     .needs(

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from penstock.broker.partitions.purgatory import Purgatory
     from penstock.broker.partitions.replica_manager import ReplicaManager
     from penstock.broker.quorum.quorum import Quorum
+    from penstock.broker.quotas.client_quotas import ClientQuotas
+    from penstock.broker.quotas.connections import ConnectionQuotas
     from penstock.broker.quotas.mutations import MutationQuotas
     from penstock.broker.reading.cold_reads import ColdReads
     from penstock.broker.reading.fetch_session import FetchSessionCache
@@ -34,6 +36,7 @@ class MetricsHost(Protocol):
     authorization: Authorization
     cold_reads: ColdReads
     config: BrokerConfig
+    connection_quotas: tuple[ConnectionQuotas, ...]
     dispatcher: Dispatcher
     fetch_sessions: FetchSessionCache
     groups: GroupCoordinatorRuntime
@@ -48,6 +51,7 @@ class MetricsHost(Protocol):
     node_id: int
     purgatory: Purgatory
     quorum: Quorum
+    quotas: ClientQuotas
     replicas: ReplicaManager
     replication: Replication
     server: Server

@@ -14,6 +14,9 @@ A request ends in one of three ways:
 
 The connection stops reading, and TCP pushes back, while the buffer is full of requests that must wait:
 because of the last case, too many promised responses, or too many bytes that the client does not read.
+
+A connection is muted while its client exceeds a quota: it sends its responses, but neither reads nor handles
+requests. The requests that were read before wait in as much memory as they need.
 """
 
 from __future__ import annotations
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
     from penstock.broker.network.buffers import BufferPool, RequestMemory
     from penstock.broker.network.context import Authentication, RequestContext
     from penstock.broker.network.stats import ApiStats, ServerStats
+    from penstock.broker.quotas.client_quotas import ClientQuotas, MeteredClient
 
 log = logging.getLogger(__name__)
 
@@ -90,6 +94,7 @@ class ConnectionOwner(Protocol):
     buffers: BufferPool
     request_memory: RequestMemory
     stats: ServerStats
+    client_quotas: ClientQuotas
     sendfile: Callable[[int, int, int, int], int]
 
     def wait_in_line(self, callback: Callable[[], None], /) -> None:
@@ -122,7 +127,11 @@ class Connection:
         "_holds_frame",
         "_in_turn",
         "_loop",
+        "_mute_timer",
+        "_muted_until_s",
         "_outbox",
+        "_parked",
+        "_quotas",
         "_reading",
         "_reloading",
         "_replies",
@@ -145,8 +154,10 @@ class Connection:
         "fd",
         "frame_bytes_max",
         "frame_bytes_min",
+        "is_muted",
         "last_active_s",
         "listener_name",
+        "metered",
         "peer",
         "principal",
         "received_ns",
@@ -163,6 +174,7 @@ class Connection:
         principal: str = ANONYMOUS,
     ) -> None:
         self._server = server
+        self._quotas = server.client_quotas
         self._loop = server.loop
         self._socket = sock
         self._tls = sock if isinstance(sock, SecuredSocket) else None
@@ -174,6 +186,8 @@ class Connection:
         self.client_id_raw = b""
         self.contexts: dict[object, RequestContext] = {}
         """The contexts by API and version, valid while the client id and the principal stay the same."""
+        self.metered: MeteredClient | None = None
+        """The client that is charged for transfers; None if its last request was exempt from quotas."""
         self.principal = principal
         self.token_authenticated = False
         """Whether the client has logged in with a delegation token."""
@@ -188,6 +202,12 @@ class Connection:
         self.answered_ns = 0
         """When the last answer was ready; `answering` has the counters of its API."""
         self.answering: ApiStats | None = None
+        self.is_muted = False
+        """Whether no request is read or handled, because the client exceeds a quota."""
+        self._muted_until_s = 0.0
+        self._mute_timer: asyncio.TimerHandle | None = None
+        self._parked = b""
+        """The bytes that were read before the connection was muted."""
         self._buffer: memoryview | None = None
         self._buffer_bytes_hint = STANDARD_BYTES
         self._start = self._end = 0
@@ -217,6 +237,11 @@ class Connection:
         self.frame_bytes_min = REQUEST_HEADER_BYTES_MIN
         self.frame_bytes_max = self._server.frame_bytes_max
 
+    def forget_client(self) -> None:
+        """Determine the client and its permissions again, because its id or its principal has changed."""
+        self.contexts.clear()
+        self.metered = None
+
     # Events of the loop
 
     def _on_readable(self) -> None:
@@ -233,6 +258,7 @@ class Connection:
         self._turn_scheduled = False
         if self.closed or not self._reading:
             return
+        began_ns = _now_ns() if self._quotas.is_active else 0
         try:
             buffer = self._buffer
             if buffer is None:
@@ -245,6 +271,8 @@ class Connection:
         except OSError as error:
             self.close(str(error))
             return
+        if began_ns:
+            self._transferred_since(began_ns)
         self._end += received
         if received == 0:
             self._eof = True
@@ -307,6 +335,7 @@ class Connection:
     def _may_handle(self) -> bool:
         return (
             self._blocked_by is None
+            and not self.is_muted
             and len(self._replies) < PENDING_REPLIES_MAX
             and self._outbox.unsent_bytes < UNSENT_BYTES_MAX
         )
@@ -317,7 +346,7 @@ class Connection:
             return
         buffer = self._buffer
         if buffer is None:
-            if self._eof:
+            if self._eof and not self._parked:
                 self.close("closed by the client")
             return
         start, end = self._start, self._end
@@ -332,10 +361,17 @@ class Connection:
             frame_end = start + FRAME_SIZE_BYTES + size
             if frame_end > end:
                 break
-            if self._blocked_by is not None or outbox.unsent_bytes >= UNSENT_BYTES_MAX or replies:
+            if (
+                self._blocked_by is not None
+                or self.is_muted
+                or outbox.unsent_bytes >= UNSENT_BYTES_MAX
+                or replies
+            ):
                 self._held_back = not self._may_handle()
                 if self._held_back:
                     self._start = start
+                    if self.is_muted:
+                        self._park()
                     return
             if budget == 0 or (budget < REQUESTS_PER_TURN and _now_ns() > deadline_ns):
                 self._start = start
@@ -371,6 +407,8 @@ class Connection:
             self._start = self._end = 0
             self._buffer = None
             self._server.buffers.give(buffer)
+        elif self.is_muted:
+            self._park()
         elif size >= 0 and not self._prepare_for(FRAME_SIZE_BYTES + size):
             self._stop_reading()
             return
@@ -416,6 +454,60 @@ class Connection:
         self._buffer[:rest] = self._buffer[self._start : self._end]
         self._start, self._end = 0, rest
         return True
+
+    # Quotas
+
+    def mute(self, throttle_ms: int) -> None:
+        """Neither read nor handle requests for this time, because the client exceeds a quota."""
+        if self.closed:
+            return
+        self._muted_until_s = max(self._muted_until_s, self._loop.time() + throttle_ms / 1000)
+        if not self.is_muted:
+            self.is_muted = True
+            self._stop_reading()
+            self._mute_timer = self._loop.call_at(self._muted_until_s, self._unmute)
+
+    def _unmute(self) -> None:
+        if self._loop.time() < self._muted_until_s:
+            self._mute_timer = self._loop.call_at(self._muted_until_s, self._unmute)
+            return
+        self.is_muted = False
+        self._mute_timer = None
+        try:
+            self._unpark()
+        except OSError as error:
+            self.close(str(error))
+            return
+        if self._buffer is None:
+            self._resume_reading()
+        self.schedule_turn()
+
+    def _park(self) -> None:
+        """Keep what was read in as much memory as it needs, and return the buffer.
+
+        A large frame keeps its buffer and its reservation: else `queued.max.request.bytes` would not count
+        what this connection holds.
+        """
+        buffer = self._buffer
+        if buffer is None or self._reserved_bytes:
+            return
+        self._parked = bytes(buffer[self._start : self._end])
+        self._start = self._end = 0
+        self._buffer = None
+        self._server.buffers.give(buffer)
+
+    def _unpark(self) -> None:
+        """Continue with the bytes that were read before. Raises OSError without memory."""
+        parked, self._parked = self._parked, b""
+        if parked:
+            self._buffer = self._server.buffers.take(max(len(parked), self._buffer_bytes_hint))
+            self._end = len(parked)
+            self._buffer[: self._end] = parked
+
+    def _transferred_since(self, began_ns: int) -> None:
+        """Charge the client for the time of a transfer."""
+        if self.metered is not None:
+            self._quotas.transferred(self.metered, _now_ns() - began_ns)
 
     def _release_reservation(self) -> None:
         reserved, self._reserved_bytes = self._reserved_bytes, 0
@@ -470,11 +562,14 @@ class Connection:
     def _flush(self) -> None:
         if self.closed or not self._outbox.unsent_bytes or self._reloading:
             return
+        began_ns = _now_ns() if self._quotas.is_active else 0
         try:
             is_empty = self._outbox.flush(self.last_active_s)
         except NotReady as waits:
             self._reload(waits.part)
             return
+        if began_ns:
+            self._transferred_since(began_ns)
         if is_empty:
             if self.answering is not None:
                 self.answering.send_ns += _now_ns() - self.answered_ns
@@ -515,7 +610,7 @@ class Connection:
             self._loop.remove_reader(self.fd)
 
     def _resume_reading(self) -> None:
-        if not self._reading and not self._eof and not self.closed:
+        if not self._reading and not self._eof and not self.closed and not self.is_muted:
             self._reading = True
             self._loop.add_reader(self.fd, self._on_readable)
 
@@ -528,6 +623,8 @@ class Connection:
         self._stop_reading()
         if self._writing:
             self._loop.remove_writer(self.fd)
+        if self._mute_timer is not None:
+            self._mute_timer.cancel()
         if self._reserved_bytes:
             self._release_reservation()
         self._outbox.clear()

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
+    from penstock.broker.quotas.client_quotas import MeteredClient
     from penstock.protocol.messages import SaslAuthenticateResponse, SaslHandshakeResponse
     from penstock.security.permissions import Permissions
 
@@ -42,3 +43,6 @@ class RequestContext(NamedTuple):
     """Whether the sender has logged in with a delegation token."""
     authentication: Authentication | None = None
     """The connection's authentication; None on a listener without SASL."""
+    metered: MeteredClient | None = None
+    """The sender as the quotas of this broker see it; None if none applies: it has not authenticated yet, or
+    this is a controller's listener."""

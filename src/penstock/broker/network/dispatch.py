@@ -8,18 +8,20 @@ from __future__ import annotations
 import asyncio
 import logging
 import struct
-import sys
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, cast
 
-from penstock.broker.network.answers import Answer, CloseConnection, Handler
+from penstock.broker.network.answers import Answer, CloseConnection
+from penstock.broker.network.charging import Charge, Charging
 from penstock.broker.network.connection import Connection, HostileFrame, PendingReply, Reply
 from penstock.broker.network.context import RequestContext
 from penstock.broker.network.outbox import Part
 from penstock.broker.network.refusals import log_refusal
+from penstock.broker.network.served import Served, ServedApi
 from penstock.broker.network.stats import ApiStats
 from penstock.broker.network.turns import in_turns
+from penstock.broker.quotas.client_quotas import UNLIMITED, ClientQuotas
 from penstock.protocol import api_keys
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.codec import MalformedMessage, Message
@@ -33,24 +35,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-PLAIN_REQUEST_BYTES_MAX = 1024 * 1024
-"""The limit for requests that contain neither records nor a group's own bytes. Kafka allows 100 MB, which
-would be millions of elements to decode, check and answer one by one while the event loop stands still."""
-
-REQUEST_BYTES_MAX = {
-    ApiKey.PRODUCE: sys.maxsize,
-    ApiKey.JOIN_GROUP: sys.maxsize,
-    ApiKey.SYNC_GROUP: sys.maxsize,
-    ApiKey.ENVELOPE: PLAIN_REQUEST_BYTES_MAX + 64 * 1024,
-}
-"""Exceptions: a group's bytes are opaque, and an envelope holds a request that was already accepted."""
-
 LONG_NS = 1_000_000
 """A request that holds the loop for longer is named in the report of a long turn."""
-
-LONG_REQUEST_BYTES = 16 * 1024
-"""Larger requests are decoded over several turns of the loop; responses of asynchronous handlers are encoded
-so too. Produce is exempt, because its bytes are batches."""
 
 HEADER_TAGS_MAX = 64
 """Kafka has defined no header tags so far."""
@@ -59,54 +45,6 @@ _request_header = struct.Struct(">hhih").unpack_from
 _response_v0 = struct.Struct(">ii").pack
 _response_v1 = struct.Struct(">iiB").pack
 _now_ns = time.perf_counter_ns
-
-
-class ServedApi(NamedTuple):
-    """An API in the table of a listener."""
-
-    part: object
-    """The part of the node that the handler takes."""
-    handle: Handler
-    versions: tuple[int, int]
-    """The lowest and highest version served."""
-    advertised: tuple[int, int]
-    """The versions that ApiVersions lists."""
-
-
-class Served:
-    """One API in one version, with everything that the hot path would otherwise look up."""
-
-    __slots__ = (
-        "api_key",
-        "decode",
-        "decode_in_steps",
-        "flexible_request",
-        "flexible_response",
-        "handle",
-        "has_records",
-        "long_request_bytes",
-        "part",
-        "request_bytes_max",
-        "response_class",
-        "stats",
-        "version",
-    )
-
-    def __init__(self, api_key: ApiKey, version: int, api: ServedApi, stats: ApiStats) -> None:
-        self.api_key = api_key
-        self.version = version
-        self.part = api.part
-        self.handle = api.handle
-        self.stats = stats
-        request_class = api_keys.request_class(api_key)
-        self.decode = request_class.decode
-        self.decode_in_steps = request_class.decode_in_steps
-        self.long_request_bytes = sys.maxsize if api_key is ApiKey.PRODUCE else LONG_REQUEST_BYTES
-        self.response_class = api_keys.response_class(api_key)
-        self.flexible_request = api_keys.request_header_version(api_key, version) >= 2
-        self.flexible_response = api_keys.response_header_version(api_key, version) >= 1
-        self.has_records = api_key is ApiKey.FETCH
-        self.request_bytes_max = REQUEST_BYTES_MAX.get(api_key, PLAIN_REQUEST_BYTES_MAX)
 
 
 class Dispatcher:
@@ -118,8 +56,11 @@ class Dispatcher:
         loop_lag: LoopLag,
         connections: ServerStats,
         permissions: Callable[[str, str, ApiKey], Permissions],
+        quotas: ClientQuotas = UNLIMITED,
     ) -> None:
         """Create a dispatcher. ``permissions`` gives what a principal at a host may do by an API."""
+        self._quotas = quotas
+        self._charging = Charging(quotas)
         self._apis = apis
         self._permissions = permissions
         self._loop_lag = loop_lag
@@ -182,9 +123,16 @@ class Dispatcher:
             if type(response) is Answer and response.error is not None:
                 raise response.error
         except CloseConnection:
+            if self._quotas.is_active and context.metered is not None:
+                self._charging.close(Charge(context.metered, len(frame)), served)
             raise
         except Exception as error:
-            return self._failed(served, correlation_id, connection, error)
+            charge = None
+            if self._quotas.is_active:
+                charge = self._charging.of_request(
+                    served, request, context, len(frame), _now_ns() - started_ns
+                )
+            return self._failed(served, correlation_id, connection, error, charge)
         stats.queue_ns += started_ns - connection.received_ns
         connection.answered_ns = ended_ns = _now_ns()
         connection.answering = stats
@@ -192,10 +140,15 @@ class Dispatcher:
         stats.handler_ns += took_ns
         if took_ns > LONG_NS:
             self._loop_lag.took(served.api_key.name, took_ns)
+        charge = None
+        if self._quotas.is_active:
+            charge = self._charging.of_request(served, request, context, len(frame), took_ns)
         if type(response) is Answer:
             if not response.is_done:
-                return self._reply_later(served, correlation_id, response, connection)
+                return self._reply_later(served, correlation_id, response, connection, charge)
             response = response.value
+        if charge is not None:
+            response = self._charging.respond(charge, served, connection, response)
         if type(response) is bytes:
             return frame_reply(served, correlation_id, response)
         if response is None:
@@ -212,6 +165,7 @@ class Dispatcher:
     ) -> PendingReply:
         """Call the handler once the request is decoded, which needs nothing of its frame any more."""
         context = connection.contexts.get(served) or self._context(connection, served)
+        charge = None if context.metered is None else Charge(context.metered, frame_bytes)
 
         async def handle() -> object:
             try:
@@ -223,8 +177,13 @@ class Dispatcher:
             stats.requests += 1
             stats.request_bytes += frame_bytes
             started_ns = _now_ns()
+            if charge is not None and served.is_exempt is not None:
+                charge.is_exempt = served.is_exempt(request, context)
             response = served.handle(served.part, request, context)
-            stats.handler_ns += _now_ns() - started_ns
+            took_ns = _now_ns() - started_ns
+            stats.handler_ns += took_ns
+            if charge is not None:
+                charge.handler_ns = took_ns
             if type(response) is not Answer:
                 return response
             if not response.blocks:
@@ -232,7 +191,7 @@ class Dispatcher:
             return await response
 
         answer = Answer.working(handle())
-        pending = self._reply_later(served, correlation_id, answer, connection)
+        pending = self._reply_later(served, correlation_id, answer, connection, charge)
         return pending
 
     async def abandon_requests(self) -> None:
@@ -265,6 +224,7 @@ class Dispatcher:
             permissions=self._permissions(connection.principal, connection.client_host, served.api_key),
             token_authenticated=connection.token_authenticated,
             authentication=connection.authentication,
+            metered=self._charging.client(connection, served.api_key),
         )
         return context
 
@@ -285,9 +245,15 @@ class Dispatcher:
         return _response_v0(4 + len(body), correlation_id) + body
 
     def _reply_later(
-        self, served: Served, correlation_id: int, answer: Answer[object], connection: Connection
+        self,
+        served: Served,
+        correlation_id: int,
+        answer: Answer[object],
+        connection: Connection,
+        charge: Charge | None = None,
     ) -> PendingReply:
         since_ns = _now_ns()
+        is_charged = False
         blocks = answer.blocks
         pending = PendingReply(
             connection, in_order=not blocks, holds_frame=blocks and served.api_key is ApiKey.PRODUCE
@@ -298,7 +264,7 @@ class Dispatcher:
             pending.on_abandon = answer.abandon
 
         def receive(done: Answer[object]) -> None:
-            nonlocal since_ns
+            nonlocal since_ns, is_charged
             self._working.discard(done)
             if isinstance(done.error, asyncio.CancelledError):
                 connection.close("request cancelled")
@@ -308,6 +274,9 @@ class Dispatcher:
                 if done.error is not None:
                     raise done.error
                 response = done.value
+                if charge is not None and not is_charged:
+                    is_charged = True
+                    response = self._charging.respond(charge, served, connection, response)
                 if blocks and isinstance(response, Message) and not served.has_records:
                     encoded: Answer[object] = in_turns(response.encode_in_steps(served.version))
                     if not encoded.is_done:
@@ -316,7 +285,7 @@ class Dispatcher:
                         return
                     response = encoded.value
             except Exception as error:
-                self._fail(pending, served, correlation_id, connection, error)
+                self._fail(pending, served, correlation_id, connection, error, None if is_charged else charge)
             else:
                 self._complete(pending, served, correlation_id, response)
 
@@ -341,16 +310,24 @@ class Dispatcher:
         correlation_id: int,
         connection: Connection,
         error: Exception,
+        charge: Charge | None,
     ) -> None:
         try:
             if isinstance(error, CloseConnection):
+                if charge is not None:
+                    self._charging.close(charge, served)
                 raise error
-            pending.complete(self._failed(served, correlation_id, connection, error))
+            pending.complete(self._failed(served, correlation_id, connection, error, charge))
         except CloseConnection as reason:
             connection.close(str(reason), logging.INFO)
 
     def _failed(
-        self, served: Served, correlation_id: int, connection: Connection, error: BaseException
+        self,
+        served: Served,
+        correlation_id: int,
+        connection: Connection,
+        error: BaseException,
+        charge: Charge | None,
     ) -> list[Part]:
         """Log an exception and answer an error, or close if the message has no field for it."""
         code, message = ErrorCode.UNKNOWN_SERVER_ERROR, None
@@ -366,6 +343,8 @@ class Dispatcher:
         response.error_code = code
         if message is not None and hasattr(response, "error_message"):
             response.error_message = message
+        if charge is not None:
+            self._charging.respond(charge, served, connection, response)
         reply = encode_reply(served, correlation_id, response)
         return [reply] if isinstance(reply, bytes) else reply
 
@@ -397,7 +376,7 @@ def frame_reply(served: Served, correlation_id: int, body: bytes) -> bytes:
 
 
 def _set_client_id(connection: Connection, raw: memoryview | bytes) -> None:
-    connection.contexts.clear()
+    connection.forget_client()
     connection.client_id_raw = bytes(raw)
     connection.client_id = connection.client_id_raw.decode("utf-8", "replace")
 

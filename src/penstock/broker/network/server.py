@@ -6,17 +6,19 @@ import asyncio
 import logging
 import os
 import socket
-from collections import Counter
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 
+from penstock.broker.network.acceptor import Acceptor
 from penstock.broker.network.buffers import BufferPool, RequestMemory
 from penstock.broker.network.connection import Connection, Reply
 from penstock.broker.network.handshakes import Handshake, Handshakes
 from penstock.broker.network.outbox import FileRange
 from penstock.broker.network.stats import ServerStats
 from penstock.broker.network.turns import line_of
+from penstock.broker.quotas.client_quotas import ClientQuotas
+from penstock.broker.quotas.connections import ConnectionLimits, ConnectionQuotas
 from penstock.broker.tls.listeners import ListenerTls
 from penstock.broker.tls.secured_socket import SecuredSocket
 from penstock.metadata.configs import Listener
@@ -24,7 +26,6 @@ from penstock.security.permissions import ANONYMOUS
 
 log = logging.getLogger(__name__)
 
-ACCEPTS_PER_TURN = 64
 BACKLOG = 511
 ACCEPT_PAUSE_S = 0.1
 
@@ -43,9 +44,7 @@ class ServerLimits:
     socket_request_max_bytes: int = 104857600
     queued_max_request_bytes: int = -1
     connections_max_idle_ms: int = 600000
-    max_connections: int = 2147483647
-    max_connections_per_ip: int = 2147483647
-    max_connections_per_ip_overrides: dict[str, int] = field(default_factory=dict)
+    connections: ConnectionLimits = field(default_factory=ConnectionLimits)
     socket_send_buffer_bytes: int = -1
     socket_receive_buffer_bytes: int = -1
     socket_listen_backlog_size: int = BACKLOG
@@ -70,6 +69,8 @@ class Server:
         tls_of: Callable[[str], ListenerTls | None],
         tls_worker: Executor,
         opened: Callable[[Connection], None],
+        client_quotas: ClientQuotas,
+        connection_quotas: Iterable[ConnectionQuotas],
         *,
         bind: Callable[[Listener, ServerLimits], socket.socket] | None = None,
         sendfile: Callable[[int, int, int, int], int] = os.sendfile,
@@ -87,6 +88,7 @@ class Server:
         self.request_memory = RequestMemory(limits.queued_max_request_bytes)
         self.connections: dict[int, Connection] = {}
         self.stats = ServerStats()
+        self.client_quotas = client_quotas
         self.sendfile = sendfile
         self._bind = bind or bound_socket
         self._handler_of = handler_of
@@ -94,11 +96,10 @@ class Server:
         self._opened = opened
         """Called with each connection before its first request."""
         self._handshakes = Handshakes(loop, tls_worker, self.stats)
-        self._per_ip: Counter[str] = Counter()
-        self._listening: list[tuple[socket.socket, str]] = []
+        self._quotas = {name: quotas for quotas in connection_quotas for name in quotas.listeners}
+        self._acceptors: list[Acceptor] = []
         self._open_names: set[str] = set()
         """The names of the listeners that accept connections, now or once the limit allows more."""
-        self._accepting: set[socket.socket] = set()
         self._idle_timer: asyncio.TimerHandle | None = None
 
     def bind(self, listeners: list[Listener]) -> dict[str, tuple[str, int]]:
@@ -110,7 +111,17 @@ class Server:
         bound: dict[str, tuple[str, int]] = {}
         for listener in listeners:
             sock = self._bind(listener, self.limits)
-            self._listening.append((sock, listener.name))
+            self._acceptors.append(
+                Acceptor(
+                    self.loop,
+                    sock,
+                    listener.name,
+                    self._quotas[listener.name],
+                    self.stats,
+                    self._welcome,
+                    self._accept_failed,
+                )
+            )
             host, port = sock.getsockname()[:2]
             bound[listener.name] = (host, port)
         return bound
@@ -118,16 +129,15 @@ class Server:
     @property
     def is_accepting(self) -> bool:
         """Whether all listeners accept connections, now or once the limit allows more."""
-        return bool(self._listening) and self._open_names.issuperset(name for _sock, name in self._listening)
+        return bool(self._acceptors) and self._open_names.issuperset(each.name for each in self._acceptors)
 
     def accept(self, names: Iterable[str]) -> None:
         """Start to accept connections on these listeners. Raises OSError, with the address in its text."""
         opened = set(names) - self._open_names
-        for sock, name in self._listening:
-            if name in opened:
-                _listen(sock, self.limits.socket_listen_backlog_size)
+        for acceptor in self._acceptors:
+            if acceptor.name in opened:
+                acceptor.open(self.limits.socket_listen_backlog_size)
         self._open_names |= opened
-        self._resume_accepting()
         if self._idle_timer is None:
             self._schedule_idle_check()
 
@@ -136,81 +146,55 @@ class Server:
 
         ``names`` restricts this to some listeners; the others and their shared parts stay open.
         """
-        closing = {name for _sock, name in self._listening} if names is None else set(names)
-        self._pause_accepting()
+        closing = {acceptor.name for acceptor in self._acceptors} if names is None else set(names)
         self._open_names -= closing
-        for sock, name in self._listening:
-            if name in closing:
-                sock.close()
-        self._listening = [found for found in self._listening if found[1] not in closing]
+        for acceptor in self._acceptors:
+            if acceptor.name in closing:
+                acceptor.close()
+        self._acceptors = [acceptor for acceptor in self._acceptors if acceptor.name not in closing]
         self._handshakes.end(closing)
         for connection in list(self.connections.values()):
             if connection.listener_name in closing:
                 connection.close("shutting down")
-        if self._listening:
-            self._resume_accepting()
-        elif self._idle_timer is not None:
+        if not self._acceptors and self._idle_timer is not None:
             self._idle_timer.cancel()
+
+    def reconfigure(self, limits: ServerLimits) -> None:
+        """Use other limits. Listeners that wait for a connection to close may accept more now."""
+        self.limits = limits
+        self._resume_accepting()
 
     def connection_closed(self, connection: Connection) -> None:
         del self.connections[connection.fd]
-        self._forget(connection.client_host)
+        self._forget(connection.listener_name, connection.client_host)
 
-    def _forget(self, ip: str) -> None:
-        """Count one connection of this address less."""
-        self._per_ip[ip] -= 1
-        if not self._per_ip[ip]:
-            del self._per_ip[ip]
-        if not self._accepting:
-            self._resume_accepting()
+    def _forget(self, listener_name: str, ip: str) -> None:
+        """Count one connection of this listener and address less."""
+        self._quotas[listener_name].close(listener_name, ip)
+        self._resume_accepting()
 
     def _resume_accepting(self) -> None:
-        for sock, name in self._listening:
-            if name in self._open_names and sock not in self._accepting:
-                self._accepting.add(sock)
-                self.loop.add_reader(sock.fileno(), self._on_acceptable, sock, name)
+        for acceptor in self._acceptors:
+            acceptor.resume()
 
-    def _pause_accepting(self) -> None:
-        for sock in self._accepting:
-            self.loop.remove_reader(sock.fileno())
-        self._accepting.clear()
-
-    def _on_acceptable(self, listening: socket.socket, name: str) -> None:
-        for _ in range(ACCEPTS_PER_TURN):
-            if len(self.connections) + len(self._handshakes) >= self.limits.max_connections:
-                self._pause_accepting()  # more connections wait in the backlog, as in Kafka
-                return
-            try:
-                sock, peer = listening.accept()
-            except BlockingIOError:
-                return
-            except OSError as error:
-                log.error("accept failed listener=%s error=%s", name, error)
-                self._pause_accepting()  # probably out of file descriptors, until connections close
-                self.loop.call_later(ACCEPT_PAUSE_S, self._resume_accepting)
-                return
-            self._welcome(sock, (str(peer[0]), int(peer[1])), name)
+    def _accept_failed(self) -> None:
+        for acceptor in self._acceptors:
+            acceptor.pause()
+        self.loop.call_later(ACCEPT_PAUSE_S, self._resume_accepting)
 
     def _welcome(self, sock: socket.socket, peer: tuple[str, int], listener_name: str) -> None:
-        ip = peer[0].removeprefix("::ffff:")
-        limit = self.limits.max_connections_per_ip_overrides.get(ip, self.limits.max_connections_per_ip)
-        if self._per_ip[ip] >= limit:
-            self.stats.refused += 1
-            log.info("refused connection peer=%s reason=max.connections.per.ip limit=%d", ip, limit)
-            if not self._per_ip[ip]:
-                del self._per_ip[ip]
-            sock.close()
-            return
+        ip = peer[0]
         try:
             _prepare(sock, self.limits)
         except OSError:
             sock.close()
+            self._forget(listener_name, ip)
             return
-        self._per_ip[ip] += 1
         self.stats.accepted += 1
+        self._displace_client(listener_name)
         tls = self._tls_of(listener_name)
         if tls is None:
-            self._open(sock, (ip, peer[1]), listener_name, ANONYMOUS)
+            self._open(sock, peer, listener_name, ANONYMOUS)
             return
         self._handshakes.begin(
             Handshake(
@@ -218,10 +202,24 @@ class Server:
                 f"{ip}:{peer[1]}",
                 listener_name,
                 tls,
-                lambda secured, principal: self._open(secured, (ip, peer[1]), listener_name, principal),
-                lambda: self._forget(ip),
+                lambda secured, principal: self._open(secured, peer, listener_name, principal),
+                lambda: self._forget(listener_name, ip),
             )
         )
+
+    def _displace_client(self, listener_name: str) -> None:
+        """Close the client that was idle the longest, if a broker took the last connection allowed."""
+        quotas = self._quotas[listener_name]
+        if quotas.is_protected(listener_name) and quotas.is_exceeded:
+            clients = [
+                connection
+                for connection in self.connections.values()
+                if connection.listener_name in quotas.listeners
+                and not quotas.is_protected(connection.listener_name)
+            ]
+            if clients:
+                idle = min(clients, key=lambda connection: connection.last_active_s)
+                idle.close("a broker needs the connection: max.connections is reached", logging.INFO)
 
     def _open(
         self, sock: socket.socket | SecuredSocket, peer: tuple[str, int], listener_name: str, principal: str
@@ -268,14 +266,6 @@ def bound_socket(listener: Listener, limits: ServerLimits) -> socket.socket:
         sock.close()
         raise OSError(f"cannot listen on {listener.host}:{listener.port}: {error.strerror}") from error
     return sock
-
-
-def _listen(sock: socket.socket, backlog: int) -> None:
-    try:
-        sock.listen(backlog)
-    except OSError as error:  # another process that had bound the same port was faster
-        host, port = sock.getsockname()[:2]
-        raise OSError(f"cannot listen on {host}:{port}: {error.strerror}") from error
 
 
 def _prepare(sock: socket.socket, limits: ServerLimits) -> None:

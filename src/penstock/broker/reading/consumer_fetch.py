@@ -7,9 +7,10 @@ cannot read without waiting for the disk is left to a worker (`cold_reads`).
 from __future__ import annotations
 
 from collections.abc import Container
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from penstock.broker.network.answers import Answer
+from penstock.broker.network.sized_response import SizedResponse
 from penstock.broker.partitions.fetch_target import FetchTarget, TopicKey
 from penstock.broker.partitions.leader_hints import LeaderHints
 from penstock.broker.partitions.purgatory import DelayedFetch, WaitList
@@ -31,12 +32,14 @@ READ_COMMITTED = 1
 NEAREST_SINCE_VERSION = 11
 LEADER_HINTS_SINCE_VERSION = 12
 ENDPOINTS_SINCE_VERSION = 16
+FRAME_SIZE_BYTES = 4
 NO_RECORDS = b""
 HINTED_ERRORS = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 
 TopicResponse = FetchResponse.FetchableTopicResponse
 PartitionData = FetchResponse.PartitionData
 Results = list[tuple[FetchTarget, PartitionData]]
+Fetched: TypeAlias = "FetchResponse | MeteredResponse"
 
 
 class ConsumerFetch:
@@ -46,6 +49,7 @@ class ConsumerFetch:
         "_context",
         "_find",
         "_host",
+        "_is_metered",
         "_max_bytes",
         "_min_bytes",
         "_now_s",
@@ -64,6 +68,9 @@ class ConsumerFetch:
         self._context = context
         self._plan = plan
         self._max_bytes = min(request.max_bytes, host.fetch_max_bytes)
+        self._is_metered = False
+        if host.quotas.is_active:
+            self._meter()
         self._min_bytes = min(request.min_bytes, self._max_bytes)
         self._read_committed = request.isolation_level == READ_COMMITTED
         replicas = host.replicas
@@ -74,6 +81,13 @@ class ConsumerFetch:
         self._permitted = self._permitted_topics(is_first=True)
         self.cold: list[ColdRead] = []
         """The reads that the last `read` left to a worker."""
+
+    def _meter(self) -> None:
+        """Limit the fetch to what the client's quota allows, and have its response charged."""
+        metered = self._context.metered
+        if metered is not None:
+            self._is_metered = True
+            self._max_bytes = min(self._max_bytes, self._host.quotas.fetch_bytes_max(metered))
 
     def _permitted_topics(self, *, is_first: bool) -> Container[TopicKey] | None:
         """The topics that this client may read, and unknown ids; None stands for all.
@@ -221,17 +235,17 @@ class ConsumerFetch:
             return [replica.stable_waiters for replica in self._replicas]
         return [replica.waiters for replica in self._replicas]
 
-    def answer_now(self, results: Results) -> Answer[FetchResponse]:
+    def answer_now(self, results: Results) -> Answer[Fetched]:
         """Answer with these results, perhaps after a worker has completed them."""
         if not self.cold:
             return Answer.of(self.respond(results))
-        answer: Answer[FetchResponse] = Answer.later(blocks=False)
+        answer: Answer[Fetched] = Answer.later(blocks=False)
         self._read_cold(results, answer)
         return answer
 
-    def wait(self, missing_bytes: int, max_wait_ms: int) -> Answer[FetchResponse]:
+    def wait(self, missing_bytes: int, max_wait_ms: int) -> Answer[Fetched]:
         """Answer once there are so many more bytes, or the time is over."""
-        answer: Answer[FetchResponse] = Answer.later(blocks=False)
+        answer: Answer[Fetched] = Answer.later(blocks=False)
         delayed = DelayedFetch(
             self._host.purgatory,
             self._wait_lists(),
@@ -242,7 +256,7 @@ class ConsumerFetch:
         answer.on_abandon = delayed.cancel
         return answer
 
-    def _answer(self, answer: Answer[FetchResponse]) -> None:
+    def _answer(self, answer: Answer[Fetched]) -> None:
         """Answer with the data that is available at the end of the wait, and still permitted."""
         self._permitted = self._permitted_topics(is_first=False)
         results, _ = self.read()
@@ -251,7 +265,7 @@ class ConsumerFetch:
         else:
             answer.complete(self.respond(results))
 
-    def _read_cold(self, results: Results, answer: Answer[FetchResponse]) -> None:
+    def _read_cold(self, results: Results, answer: Answer[Fetched]) -> None:
         """Have a worker read and check the data that the loop could not, then answer."""
         cold = self.cold
 
@@ -268,8 +282,26 @@ class ConsumerFetch:
 
         self._host.cold_reads.submit(cold, done)
 
-    def respond(self, results: Results) -> FetchResponse:
-        session_id, results = self._plan.finish(results)
+    def respond(self, results: Results) -> Fetched:
+        """Respond with these results, or have the client's quota decide on that."""
+        if self._is_metered:
+            return MeteredResponse(self, results)
+        return self._response(*self._plan.finish(results))
+
+    def respond_in_full(self, results: Results) -> FetchResponse:
+        """Respond with these results, within all quotas."""
+        return self._response(*self._plan.finish(results))
+
+    def respond_empty(self) -> FetchResponse:
+        """Respond without partitions. A session stays as it was before the fetch, and none is opened."""
+        return FetchResponse(session_id=self._plan.session_id)
+
+    def size_bytes(self, results: Results) -> int:
+        """The size of the response with these results, as Kafka counts it: with the size of the frame."""
+        response = self._response(self._plan.session_id, self._plan.preview(results))
+        return FRAME_SIZE_BYTES + sum(map(len, response.encode_parts(self._context.api_version)))
+
+    def _response(self, session_id: int, results: Results) -> FetchResponse:
         response = FetchResponse(session_id=session_id, responses=by_topic(results, self._plan.by_topic_id))
         if any(data.error_code in HINTED_ERRORS for _, data in results):
             self._add_leader_hints(response, results)
@@ -293,6 +325,25 @@ class ConsumerFetch:
                 )
                 for node in hints.endpoints()
             ]
+
+
+class MeteredResponse(SizedResponse):
+    """The response to a consumer's Fetch, unless the consumer exceeds a quota."""
+
+    __slots__ = ("_fetch", "_results")
+
+    def __init__(self, fetch: ConsumerFetch, results: Results) -> None:
+        self._fetch = fetch
+        self._results = results
+
+    def size_bytes(self) -> int:
+        return self._fetch.size_bytes(self._results)
+
+    def in_full(self) -> FetchResponse:
+        return self._fetch.respond_in_full(self._results)
+
+    def emptied(self) -> FetchResponse:
+        return self._fetch.respond_empty()
 
 
 def _diverges(replica: Replica, target: FetchTarget, data: PartitionData) -> bool:

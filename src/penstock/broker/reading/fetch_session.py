@@ -114,6 +114,19 @@ class FetchPlan:
         """Whether no partition is requested."""
         return not self.targets and (self._session is None or not self._session.targets)
 
+    @property
+    def session_id(self) -> int:
+        """The session that the request continues, if any."""
+        return INVALID_SESSION_ID if self._session is None else self._session.session_id
+
+    def preview(
+        self, results: list[tuple[FetchTarget, FetchResponse.PartitionData]]
+    ) -> list[tuple[FetchTarget, FetchResponse.PartitionData]]:
+        """Return the partitions that `finish` would, and change nothing."""
+        if self._session is None:
+            return results
+        return [(target, data) for target, data in results if target.is_new(data)]
+
     def finish(
         self, results: list[tuple[FetchTarget, FetchResponse.PartitionData]]
     ) -> tuple[int, list[tuple[FetchTarget, FetchResponse.PartitionData]]]:

@@ -39,6 +39,9 @@ class FollowerFetch(ConsumerFetch):
         if self._changes is not None:
             self._changes.fetched(host.replication.now_ms())
 
+    def _meter(self) -> None:
+        """Do nothing: no quota limits followers."""
+
     def _permitted_topics(self, *, is_first: bool) -> Container[TopicKey] | None:
         """All topics or none. The API has checked the permission before, but it may be revoked in a wait."""
         if is_first or self._context.permissions.allows(
@@ -127,4 +130,4 @@ class FollowerFetch(ConsumerFetch):
         if self._changes is not None:  # an error may have occurred after the partition was settled
             self._changes.fresh.update({target: None for target, data in results if data.error_code})
             self._changes.answered_ms = self._host.replication.now_ms()
-        return super().respond(results)
+        return self.respond_in_full(results)

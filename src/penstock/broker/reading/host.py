@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from penstock.broker.following.replication import Replication
     from penstock.broker.partitions.purgatory import Purgatory
     from penstock.broker.partitions.replica_manager import ReplicaManager
+    from penstock.broker.quotas.client_quotas import ClientQuotas
     from penstock.broker.reading.cold_reads import ColdReads
     from penstock.broker.reading.fetch_session import FetchSessionCache
     from penstock.metadata.image import MetadataImage
@@ -24,6 +25,7 @@ class ReadingHost(Protocol):
     """`fetch.max.bytes`: the limit on the records in a response."""
     fetch_sessions: FetchSessionCache
     purgatory: Purgatory
+    quotas: ClientQuotas
     replicas: ReplicaManager
     replication: Replication
     image: MetadataImage

@@ -188,7 +188,7 @@ class Authentication:
         self._timer.cancel()
         self._principal = connection.principal = principal
         connection.token_authenticated = outcome.token_authenticated
-        connection.contexts.clear()
+        connection.forget_client()
         connection.lift_frame_limits()
         return session_ms or 0
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from penstock.broker.network.server import ServerLimits
 from penstock.broker.peers import PeerSettings
+from penstock.broker.quotas.address_rates import address_of
+from penstock.broker.quotas.connections import ConnectionLimits, ListenerLimits
+from penstock.broker.quotas.rate import Window
 from penstock.metadata.configs import BrokerConfig, InvalidConfig
 from penstock.storage.compaction.config import CleanerConfig
 from penstock.storage.directories.config import LogManagerConfig
@@ -18,13 +21,33 @@ def server_limits(config: BrokerConfig) -> ServerLimits:
         socket_request_max_bytes=config.get_int("socket.request.max.bytes"),
         queued_max_request_bytes=config.get_int("queued.max.request.bytes"),
         connections_max_idle_ms=config.get_int("connections.max.idle.ms"),
-        max_connections=config.get_int("max.connections"),
-        max_connections_per_ip=config.get_int("max.connections.per.ip"),
-        max_connections_per_ip_overrides=_per_ip(config.get_str("max.connections.per.ip.overrides")),
+        connections=_connection_limits(config),
         socket_send_buffer_bytes=_buffer_bytes(config.get_int("socket.send.buffer.bytes")),
         socket_receive_buffer_bytes=_buffer_bytes(config.get_int("socket.receive.buffer.bytes")),
         socket_listen_backlog_size=config.get_int("socket.listen.backlog.size"),
     )
+
+
+def _connection_limits(config: BrokerConfig) -> ConnectionLimits:
+    def of_listener(name: str) -> ListenerLimits:
+        prefix = f"listener.name.{name.lower()}"
+        return ListenerLimits(
+            max_connections=config.get_int(f"{prefix}.max.connections"),
+            max_connection_creation_rate=config.get_int(f"{prefix}.max.connection.creation.rate"),
+        )
+
+    return ConnectionLimits(
+        max_connections=config.get_int("max.connections"),
+        max_connections_per_ip=config.get_int("max.connections.per.ip"),
+        max_connections_per_ip_overrides=_per_ip(config.get_str("max.connections.per.ip.overrides")),
+        max_connection_creation_rate=config.get_int("max.connection.creation.rate"),
+        listeners={listener.name: of_listener(listener.name) for listener in config.listeners},
+    )
+
+
+def quota_window(config: BrokerConfig) -> Window:
+    """Return the samples over which the rates of clients and of new connections are measured."""
+    return Window(config.get_int("quota.window.num"), config.get_int("quota.window.size.seconds") * 1000)
 
 
 def storage_config(config: BrokerConfig) -> LogManagerConfig:
@@ -68,5 +91,5 @@ def _per_ip(text: str) -> dict[str, int]:
                 "max.connections.per.ip.overrides",
                 f"max.connections.per.ip.overrides: expected address:count, found {item!r}",
             )
-        limits[address.strip()] = int(count)
+        limits[address_of(address.strip())] = int(count)
     return limits

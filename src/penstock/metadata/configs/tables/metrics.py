@@ -16,13 +16,13 @@ kafka.metrics.polling.interval.secs: int = 10 [1..]
 telemetry.max.bytes: int = 1048576 [1..]
     Not served yet: clients push no telemetry.
 quota.window.num: int = 11 [1..]
-    Not served yet: clients have no quotas.
+    Samples over which the rates of clients and of new connections are measured.
 alter.log.dirs.replication.quota.window.num: int = 11 [1..]
     Not served yet: replicas do not move between directories.
 controller.quota.window.num: int = 11 [1..]
     Samples of the quota of mutations. With their length, they limit bursts to the tokens of that time.
 quota.window.size.seconds: int = 1 [1..]
-    Not served yet: clients have no quotas.
+    Length of one of these samples.
 alter.log.dirs.replication.quota.window.size.seconds: int = 1 [1..]
     Not served yet: replicas do not move between directories.
 controller.quota.window.size.seconds: int = 1 [1..]

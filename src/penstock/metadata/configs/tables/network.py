@@ -35,7 +35,7 @@ max.connections.per.ip.overrides: string = "" cluster-wide
 max.connections: int = 2147483647 [0..] cluster-wide
     Connections allowed on this broker.
 max.connection.creation.rate: int = 2147483647 [0..] cluster-wide
-    Not served yet: new connections are not throttled.
+    New connections a second; beyond it, listeners accept none for a while.
 connections.max.idle.ms: long = 600000
     Idle time after which a connection is closed.
 connection.failed.authentication.delay.ms: int = 100 [0..]
