@@ -96,7 +96,8 @@ def answers(bootstrap_servers: str, admin: Wire, asked: Asked, topics: Topics) -
 def shown(struct: MessageStruct) -> str:
     """Error codes, names, and authorized operations, with lists in the order of their text.
 
-    The nodes of a quorum are left out: they have different listeners.
+    Clients tell apart messages that are null and empty; the texts are each server's own. The nodes of a
+    quorum are left out: they have different listeners.
     """
     parts: list[str] = []
     for name in struct.FIELDS:
@@ -105,6 +106,8 @@ def shown(struct: MessageStruct) -> str:
             parts.append(ErrorCode(value).name)
         elif name in NAMES and value != "":
             parts.append(str(value))
+        elif name == "error_message" and value == "":
+            parts.append("''")
         elif name == "topic_id":
             parts.append("id" if any(value) else "no id")
         elif name.endswith("authorized_operations") and value != -(2**31):
@@ -399,16 +402,16 @@ def create_acls(_topics: Topics) -> m.CreateAclsRequest:
 
 
 def delete_acls(_topics: Topics) -> m.DeleteAclsRequest:
-    nothing = m.DeleteAclsRequest.DeleteAclsFilter(
-        resource_type_filter=ResourceType.TOPIC,
-        resource_name_filter="nowhere",
+    granted = m.DeleteAclsRequest.DeleteAclsFilter(
+        resource_type_filter=ResourceType.CLUSTER,
+        resource_name_filter=None,
         principal_filter=None,
         host_filter=None,
         pattern_type_filter=PatternType.LITERAL,
-        operation=Operation.ANY,
+        operation=Operation.DESCRIBE,
         permission_type=PermissionType.ANY,
     )
-    return m.DeleteAclsRequest(filters=[nothing])
+    return m.DeleteAclsRequest(filters=[granted])
 
 
 def alter_users(_topics: Topics) -> m.AlterUserScramCredentialsRequest:

@@ -104,7 +104,8 @@ def delete_acls(state: ControllerState, request: DeleteAclsRequest) -> Decision[
             member(Operation, asked.operation),
             member(PermissionType, asked.permission_type),
         )
-        result = DeleteAclsResponse.DeleteAclsFilterResult()
+        # Null, as in Apache Kafka: the default is the empty text, which clients tell apart.
+        result = DeleteAclsResponse.DeleteAclsFilterResult(error_message=None)
         results.append(result)
         if filter_.problem is not None:
             result.error_code, result.error_message = ErrorCode.INVALID_REQUEST, filter_.problem
@@ -124,6 +125,7 @@ def delete_acls(state: ControllerState, request: DeleteAclsRequest) -> Decision[
 
 def _matching(acl: Acl) -> DeleteAclsResponse.DeleteAclsMatchingAcl:
     return DeleteAclsResponse.DeleteAclsMatchingAcl(
+        error_message=None,
         resource_type=acl.resource_type,
         resource_name=acl.resource_name,
         pattern_type=acl.pattern_type,
