@@ -262,7 +262,8 @@ class Granted:
             return self._authorizer.decide(self._principal, self._host, operation, resource_type, name)
         except NotReady:
             raise KafkaError(
-                ErrorCode.UNKNOWN_SERVER_ERROR, "the ACLs are not loaded yet: try again"
+                ErrorCode.UNKNOWN_SERVER_ERROR,
+                f"the ACLs are not loaded yet, and {self._principal} is not one of 'super.users': try again",
             ) from None
 
 
