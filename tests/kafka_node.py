@@ -67,14 +67,19 @@ def class_archive(libs: Path) -> Path:
     return libs / f"{java.as_posix().strip('/').replace('/', '-')}.jsa"
 
 
-def run_java(libs: Path, *words: str, timeout_s: float = 120) -> str:
-    """Run a class of Kafka's, or a source file against its classes, and return what it prints.
+def run_java(libs: Path, *words: str, text: str = "", timeout_s: float = 120) -> str:
+    """Run a class of Kafka's, or a source file against its classes, on a text; return what it prints.
 
     The test fails if the program does.
     """
     options = ["-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-cp", f"{libs}/*"]
     done = subprocess.run(
-        [*JAVA, *options, *words], capture_output=True, text=True, timeout=timeout_s, check=False
+        [*JAVA, *options, *words],
+        input=text,
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        check=False,
     )
     assert done.returncode == 0, f"{words}:\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
     return done.stdout
@@ -106,7 +111,7 @@ class KafkaNode:
         self.class_data = (f"-XX:SharedArchiveFile={archive}", *QUIET_CLASS_DATA) if archive.exists() else ()
         self._libs = libs
         self._port = port or free_port()
-        self._format_words = ["--standalone"] if dynamic_quorum else list(format_words)
+        self.format_words = ["--standalone"] if dynamic_quorum else list(format_words)
         self._properties_file = directory / "server.properties"
         self._process: subprocess.Popen[bytes] | None = None
         controller = f"127.0.0.1:{free_port()}"
@@ -144,7 +149,7 @@ class KafkaNode:
         return self
 
     def format(self) -> None:
-        words = ["format", "-t", CLUSTER_ID, "-c", str(self._properties_file), *self._format_words]
+        words = ["format", "-t", CLUSTER_ID, "-c", str(self._properties_file), *self.format_words]
         formatting = self._java("kafka.tools.StorageTool", *words)
         assert formatting.wait(STOP_TIMEOUT_S) == 0, self._log_tail()
 

@@ -16,6 +16,7 @@ SOURCE = Path(__file__).parent / "cluster" / "KafkaTools.java"
 TIMEOUT_S = 90
 
 CLASSES = {
+    "acls": "org.apache.kafka.tools.AclCommand",
     "topics": "org.apache.kafka.tools.TopicCommand",
     "reassign": "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
     "leader-election": "org.apache.kafka.tools.LeaderElectionCommand",
@@ -27,8 +28,11 @@ CLASSES = {
     "cluster": "org.apache.kafka.tools.ClusterTool",
     "acls": "org.apache.kafka.tools.AclCommand",
     "delegation-tokens": "org.apache.kafka.tools.DelegationTokenCommand",
+    "consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
 }
 # These print from other threads and at the end of their process, so each runs in a process of its own.
+CONSOLE_PRODUCER = "org.apache.kafka.tools.ConsoleProducer"
+CONSOLE_CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 VERIFIABLE_PRODUCER = "org.apache.kafka.tools.VerifiableProducer"
 VERIFIABLE_CONSUMER = "org.apache.kafka.tools.VerifiableConsumer"
 
