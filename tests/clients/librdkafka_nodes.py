@@ -1,7 +1,8 @@
 """The nodes for librdkafka's tests: one of Penstock, or several of Penstock or Apache Kafka.
 
 They have the settings of librdkafka's own cluster of several brokers (`cluster_testing.py`): a rack for each
-broker, and the replica selector that uses racks.
+broker, and the replica selector that uses racks. Tests of security have nodes of their own
+(`librdkafka_security`).
 """
 
 import tempfile
@@ -9,6 +10,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from threading import Lock
 from typing import NamedTuple
+
+from librdkafka_security import OPEN, Certificates, Secured
+from secured_nodes import create_user, settings_of_librdkafka
 
 from maven_jars import jars_of
 from penstock.testing import Cluster
@@ -45,29 +49,53 @@ class Target(NamedTuple):
         return not self.on_kafka and self.bootstrap is None
 
 
+class Access(NamedTuple):
+    """How a test reaches its nodes: an address, settings of librdkafka, and environment variables."""
+
+    bootstrap: str
+    settings: dict[str, str]
+    environment: dict[str, str]
+
+
 class Nodes(ExitStack):
-    """Nodes that start at first use: some create topics automatically, and some do not."""
+    """Nodes that start at first use: with or without automatic topics, and secured as a test needs it."""
 
     def __init__(self, target: Target) -> None:
         super().__init__()
         self._target = target
-        self._addresses: dict[str, str] = {}
+        self._addresses: dict[tuple[str, Secured], str] = {}
         self._lock = Lock()
+        scratch = self.enter_context(tempfile.TemporaryDirectory(prefix="librdkafka-suite-"))
+        self._scratch = Path(scratch)
+        self._certificates = Certificates(self._scratch)
 
-    def address_for(self, scenario: str) -> str:
-        """The address to run a test against."""
-        if self._target.bootstrap is not None:
-            return self._target.bootstrap
+    def access(self, scenario: str, secured: Secured = OPEN) -> Access:
+        """Return the way to the nodes for a test; start them first if they do not run."""
+        settings = settings_of_librdkafka(secured.security, self._certificates.authority)
+        if secured != OPEN:
+            # As in the suite's own clusters: some tests start a Java program several times.
+            settings["test.timeout.multiplier"] = "2"
+        environment = self._certificates.environment if secured.security.has_tls else {}
         with self._lock:
-            if scenario not in self._addresses:
-                self._addresses[scenario] = self._start(SCENARIOS[scenario])
-            return self._addresses[scenario]
+            bootstrap = self._target.bootstrap or self._addresses.get((scenario, secured))
+            if bootstrap is None:
+                bootstrap = self._addresses[scenario, secured] = self._start(SCENARIOS[scenario], secured)
+        return Access(bootstrap, settings, environment)
 
-    def _start(self, config: dict[str, str]) -> str:
+    def _start(self, config: dict[str, str], secured: Secured) -> str:
+        authority = self._certificates.authority
+        if secured != OPEN:
+            config = {**config, **secured.settings_of_nodes(authority)}
+        bootstrap = self._start_with(config)
+        if secured.security.has_sasl:
+            create_user(bootstrap, secured.security.protocol, authority)
+        return bootstrap
+
+    def _start_with(self, config: dict[str, str]) -> str:
         nodes = self._target.nodes
         if nodes == 1 and not self._target.on_kafka:
             return self.enter_context(Cluster(config)).bootstrap_servers
-        directory = Path(self.enter_context(tempfile.TemporaryDirectory(prefix="librdkafka-suite-")))
+        directory = Path(tempfile.mkdtemp(prefix="nodes-", dir=self._scratch))
         racks = {node_id: f"RACK{node_id}" for node_id in range(1, nodes + 1)}
         copies = str(min(3, nodes))
         config = {**config, "default.replication.factor": copies, "replica.selector.class": RACK_AWARE}

@@ -4,6 +4,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from librdkafka_security import description
+
 DOCUMENT = Path(__file__).parents[2] / "docs" / "compatibility.md"
 BEGIN, END = "<!-- librdkafka: generated -->", "<!-- librdkafka: end -->"
 SIZES = {1: "one node", 3: "three nodes"}
@@ -41,6 +43,7 @@ def write_document(package: str, nodes: int, outcomes: list[Outcome], *, all_of_
         BEGIN,
         f"{counted(rows)} pass (librdkafka of npm package `{package}`, not in quick mode; "
         "on one node topics have one replica, on three what each test asks for).",
+        f"{description()}.",
         "",
         f"| test | {' | '.join(SIZES.values())} |",
         "| --- | --- | --- |",
