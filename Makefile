@@ -11,7 +11,7 @@ KERNELS := $(wildcard $(addprefix src/penstock/protocol/kernels/*., pyx pxd h))
 # images of containers do), each would compile the package anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install demo test test-long lint types compiled-tests tests docs bench bench-kafka bench-cluster bench-spark bench-views bench-sql fuzz soak soak-streams soak-simulation test-cluster librdkafka go-clients ksqldb-tests clean
+.PHONY: help install demo test test-long lint types compiled-tests tests docs bench bench-kafka bench-cluster bench-spark bench-views bench-sql fuzz soak soak-streams soak-simulation test-cluster librdkafka go-clients python-clients kafkajs ksqldb-tests clean
 
 help:
 	@echo "make demo     real flights through a streams application, the result checked; DEMO=--chaos kills it meanwhile"
@@ -32,6 +32,7 @@ help:
 	@echo "make test-cluster  real nodes: faults, kills under verifiable clients, docs/operations.md step by step"
 	@echo "make librdkafka  librdkafka's own integration tests against one node and three; NODES=3 for one of them"
 	@echo "make ksqldb-tests  ksqlDB's own tests of queries, from a copy of its repository (KSQLDB_TESTS)"
+	@echo "make python-clients, make kafkajs  their own tests on secured nodes, from copies of their repositories"
 	@echo "make go-clients  franz-go's own tests on three nodes, Sarama's on five that they stop and cut off"
 
 install: $(INSTALLED)
@@ -107,7 +108,20 @@ ksqldb-tests: $(INSTALLED)
 
 go-clients: $(INSTALLED)
 	@$(BIN)/python tests/clients/franz_go_suite.py
+	@$(BIN)/python tests/clients/franz_go_suite.py --secured
 	@$(BIN)/python tests/clients/sarama_suite.py
+
+KAFKA_PYTHON ?= kafka-python
+AIOKAFKA ?= aiokafka
+
+python-clients: $(INSTALLED)
+	@$(BIN)/python tests/clients/python_clients_suite.py kafka-python --source $(KAFKA_PYTHON)
+	@$(BIN)/python tests/clients/python_clients_suite.py aiokafka --source $(AIOKAFKA)
+
+KAFKAJS ?= kafkajs
+
+kafkajs: $(INSTALLED)
+	@$(BIN)/python tests/clients/kafkajs_suite.py --source $(KAFKAJS)
 
 bench: $(INSTALLED)
 	@$(BIN)/penstock bench

@@ -26,7 +26,6 @@ CLASSES = {
     "configs": "kafka.admin.ConfigCommand",
     "log-dirs": "org.apache.kafka.tools.LogDirsCommand",
     "cluster": "org.apache.kafka.tools.ClusterTool",
-    "acls": "org.apache.kafka.tools.AclCommand",
     "delegation-tokens": "org.apache.kafka.tools.DelegationTokenCommand",
     "consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
 }

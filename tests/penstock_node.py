@@ -49,7 +49,7 @@ class PenstockNode:
         self.log_file = directory / "node.log"
         self.config = {**PROPERTIES, "log.dirs": str(self.data_dir), **config}
         self._cluster_id = cluster_id
-        self._format_words = list(format_words)
+        self.format_words = list(format_words)
         self.address = f"127.0.0.1:{port}"
         self.command = START
         self.environment = {**os.environ, **(environment or {})}
@@ -113,7 +113,7 @@ class PenstockNode:
     def format(self) -> None:
         words = ["storage", "format", "-t", self._cluster_id, "-c", str(self._properties_file)]
         done = subprocess.run(
-            [sys.executable, "-m", "penstock", *words, *self._format_words],
+            [sys.executable, "-m", "penstock", *words, *self.format_words],
             capture_output=True,
             text=True,
             timeout=STOP_TIMEOUT_S,

@@ -7,7 +7,11 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from suites_table import Counts
+
 from maven_jars import cache_root
+
+RESULT = re.compile(r"^ *--- (PASS|FAIL|SKIP): (\S+) \((.*)s\)", re.MULTILINE)
 
 
 def build_tests(module: str, package: str = ".", tags: Sequence[str] = ()) -> Path:
@@ -38,24 +42,35 @@ def source_of(module: str) -> Path:
 
 
 def run_tests(
-    program: Path, pattern: str, timeout_s: int, log_file: Path, environment: Mapping[str, str], cwd: Path
+    program: Path,
+    pattern: str,
+    timeout_s: int,
+    log_file: Path,
+    environment: Mapping[str, str],
+    cwd: Path,
+    left_out: str = "",
 ) -> bool:
     """Run the tests whose names match and report on them; return whether all completed and passed."""
     command = [str(program), f"-test.run={pattern}", "-test.v", f"-test.timeout={timeout_s}s"]
+    if left_out:
+        command.append(f"-test.skip={left_out}")
     with log_file.open("wb") as output:
         done = subprocess.run(
             command, env={**os.environ, **environment}, cwd=cwd, stdout=output, stderr=output, check=False
         )
     log = log_file.read_text(errors="replace")
-    results = re.findall(r"^ *--- (PASS|FAIL|SKIP): (\S+) \((.*)s\)", log, flags=re.MULTILINE)
-    for result, name, seconds in results:
+    for result, name, seconds in RESULT.findall(log):
         print(f"{result} {float(seconds):8.1f} s  {name}")
     for line in re.findall(r"^panic: .*|.*sendErr.*", log, flags=re.MULTILINE)[:20]:
         print(line.strip())
-    whole = [result for result, name, _ in results if "/" not in name]
-    counts = {kind.lower(): whole.count(kind) for kind in ("PASS", "FAIL", "SKIP")}
-    print(json.dumps({"finished": done.returncode == 0, **counts}))
+    print(json.dumps({"finished": done.returncode == 0, **counts_of(log)._asdict()}))
     return done.returncode == 0
+
+
+def counts_of(log: str) -> Counts:
+    """Count the results of whole tests, not those of their parts."""
+    whole = [result for result, name, _ in RESULT.findall(log) if "/" not in name]
+    return Counts(*(whole.count(kind) for kind in ("PASS", "FAIL", "SKIP")))
 
 
 def _home(module: str) -> Path:
