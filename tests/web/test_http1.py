@@ -17,8 +17,8 @@ from penstock.web.server import WebServer, listen
 WAIT_S = 60.0
 
 
-@pytest.fixture(scope="module")
-def address() -> Iterator[tuple[str, int]]:
+@pytest.fixture(scope="module", params=[False, True], ids=["http1", "either"])
+def address(request: pytest.FixtureRequest) -> Iterator[tuple[str, int]]:
     async def answered(request: Request) -> Response:
         return Response(await request.body() or b"HTTP/1.1 is no head here")
 
@@ -32,7 +32,7 @@ def address() -> Iterator[tuple[str, int]]:
         Route(f"/{each.__name__}", each, methods=["GET", "POST"]) for each in (answered, pieces, nothing)
     ]
     listening = listen("127.0.0.1", 0)
-    server = WebServer(Starlette(routes=routes), listening, name="tested", http2=True)
+    server = WebServer(Starlette(routes=routes), listening, name="tested", http2=request.param)
     thread = threading.Thread(target=server.serve_here)
     thread.start()
     yield listening.getsockname()

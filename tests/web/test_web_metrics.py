@@ -10,7 +10,10 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from penstock.web.authentication import BasicAuthentication, Users
+from penstock.security.access.access import Access, by_password
+from penstock.security.access.roles import Grant, Role
+from penstock.security.access.users import User, Users
+from penstock.web.guard import Guard
 from penstock.web.metrics import CountRequests, RequestMetrics
 from penstock.web.server import WebServer, listen
 from waiting import wait_until
@@ -21,6 +24,7 @@ ENDPOINTS = {"/streamed": "/streamed", "/failing": "/failing"}
 @pytest.fixture
 def served() -> Iterator[tuple[str, RequestMetrics]]:
     metrics = RequestMetrics()
+    users = Users({"ann": User("secret", (Grant(Role.READER),))})
 
     async def streamed(request: Request) -> Response:
         async def pieces() -> AsyncIterator[bytes]:
@@ -43,8 +47,8 @@ def served() -> Iterator[tuple[str, RequestMetrics]]:
                 endpoint_of=lambda scope: ENDPOINTS.get(scope["path"], "other"),
             ),
             Middleware(
-                BasicAuthentication,
-                users=Users({"ann": "secret"}, "test"),
+                Guard,
+                access=Access(lambda: users, {"basic": by_password(lambda: users)}),
                 refusal=lambda: Response(status_code=401),
             ),
         ],

@@ -9,12 +9,21 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from penstock.cli.config import parse_assignments
-from penstock.cli.connection import EXIT_INTERRUPTED, EXIT_REFUSED, EXIT_UNREACHABLE, EXIT_USAGE, fail
+from penstock.cli.connection import (
+    EXIT_INTERRUPTED,
+    EXIT_REFUSED,
+    EXIT_UNREACHABLE,
+    EXIT_USAGE,
+    fail,
+    read_properties,
+)
 from penstock.cli.extras import require_packages
 from penstock.cli.sql_server import server
 from penstock.cli.sql_shell.printing import Output
 
 if TYPE_CHECKING:
+    import ssl
+
     from penstock.cli.sql_shell.session import Session
 
 app = typer.Typer(name="sql", invoke_without_command=True)
@@ -49,6 +58,15 @@ def shell(
             envvar="PENSTOCK_SQL_PASSWORD",
             metavar="TEXT",
             help="The password of the user.",
+        ),
+    ] = None,
+    config_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--config-file",
+            metavar="FILE",
+            help="A file with properties for the connection: ssl.truststore.…, ssl.keystore.… and "
+            "bearer.auth.token.",
         ),
     ] = None,
     execute: Annotated[
@@ -103,7 +121,8 @@ def shell(
     from penstock.cli.sql_shell.session import Session
 
     try:
-        rest = Rest(url, None if user is None else (user, password or ""))
+        token, tls = _connection(config_file)
+        rest = Rest(url, None if user is None else (user, password or ""), token, tls)
     except ValueError as error:
         fail(f"--server: {error}", EXIT_USAGE)
     printer = Printer(output)
@@ -134,6 +153,22 @@ def shell(
         raise typer.Exit(EXIT_INTERRUPTED) from None
     finally:
         printer.spool(None)
+
+
+def _connection(config_file: Path | None) -> tuple[str | None, ssl.SSLContext | None]:
+    """The token and the TLS context of --config-file."""
+    if config_file is None:
+        return None, None
+    from penstock.client.security.security_config import SecurityConfig, tls_context
+    from penstock.client.settings import ConfigError, from_properties
+
+    properties = read_properties(config_file, "--config-file")
+    of_tls = {name: value for name, value in properties.items() if name.startswith("ssl.")}
+    try:
+        tls = tls_context(from_properties(SecurityConfig, of_tls)) if of_tls else None
+    except ConfigError as error:
+        fail(f"--config-file {config_file}: {error}", EXIT_USAGE)
+    return properties.get("bearer.auth.token"), tls
 
 
 def _run_scripts(session: Session, execute: list[str], files: list[Path]) -> None:

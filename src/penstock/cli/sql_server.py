@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -42,11 +43,14 @@ _REQUIRED: Final = (
 
 def server(
     listen: Annotated[
-        str,
+        str | None,
         typer.Option(
-            "--listen", metavar="HOST:PORT", help="The address to listen on; port 0 selects a free port."
+            "--listen",
+            metavar="HOST:PORT",
+            help="The address to listen on, instead of the property listeners; port 0 selects a free port. "
+            f"Default: {DEFAULT_LISTEN}.",
         ),
-    ] = DEFAULT_LISTEN,
+    ] = None,
     service_id: Annotated[
         str,
         typer.Option(
@@ -131,12 +135,12 @@ def server(
 
     configure_log(log_level, log_format)
     properties = {**_LOGGING, **_properties(settings or [], command_config)}
-    address, port = split_address(listen)
+    address, port = (None, None) if listen is None else split_address(listen)
     if key is not None and certificate is None:
         fail("--tls-key: expected --tls-certificate with it", EXIT_USAGE)
     require_broker(bootstrap, properties)
     try:
-        config = EngineConfig(bootstrap, service_id, registry, properties, listen)
+        config = EngineConfig(bootstrap, service_id, registry, properties, listen or _listens_at(properties))
         config.server_properties  # noqa: B018  # what is wrong with them is told before Spark is started
     except (ConfigError, EngineError) as error:
         fail(str(error), EXIT_USAGE)
@@ -165,6 +169,11 @@ def server(
     print_note(f"the SQL server is ready at {made.url}")
     made.run()
     print_note("the SQL server has stopped")
+
+
+def _listens_at(properties: Mapping[str, str]) -> str:
+    """The address of the server by which answers name it."""
+    return properties.get("listeners", DEFAULT_LISTEN).partition("://")[2] or DEFAULT_LISTEN
 
 
 def build_host(config: EngineConfig, checkpoint: Path, master: str, log: Path | None) -> QueryHost:

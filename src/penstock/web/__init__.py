@@ -1,7 +1,8 @@
 """The HTTP server of Penstock's web applications, which are written for Starlette.
 
 - `server`: uvicorn, on a socket that listens already; `http1`, `http2`: the protocols on its sockets; `tls`;
-- `authentication`: user names and passwords; `accept`, `answers`: content negotiation and JSON responses.
+- `guard`: who sends a request; `certificates`: the one that a client has shown;
+- `accept`, `answers`: content negotiation and JSON responses.
 
 Code for one particular application belongs to that application.
 """

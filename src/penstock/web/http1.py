@@ -7,6 +7,8 @@ from typing import Any, Final
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from penstock.web.certificates import with_certificate
+
 _HEAD_BYTES_MAX: Final = 64 << 10
 _HEAD_S: Final = 30.0
 """The time from the first byte of a request to the end of its headers."""
@@ -20,6 +22,7 @@ class BoundedHttp1Protocol(HttpToolsProtocol):
     _head_deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
+        self.app_state = with_certificate(self.app_state, transport)
         super().connection_made(_HeadsWithBodies(transport, self.loop))  # type: ignore[arg-type]  # as good as one
 
     def data_received(self, data: bytes) -> None:

@@ -33,6 +33,7 @@ from uvicorn.config import Config
 from uvicorn.protocols.utils import get_local_addr, get_remote_addr
 from uvicorn.server import ServerState
 
+from penstock.web.certificates import with_certificate
 from penstock.web.http1 import BoundedHttp1Protocol
 
 log = logging.getLogger(__name__)
@@ -131,6 +132,7 @@ class Http2Protocol(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
+        self.app_state = with_certificate(self.app_state, transport)
         self.client = get_remote_addr(transport)
         self.server = get_local_addr(transport)
         self._state.connections.add(self)  # type: ignore[arg-type]

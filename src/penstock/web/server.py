@@ -19,6 +19,7 @@ import uvicorn
 from starlette.applications import Starlette
 
 from penstock.processes.stop_signals import stop_signals
+from penstock.web.http1 import BoundedHttp1Protocol
 
 _BACKLOG: Final = 2048
 _KEEP_ALIVE_S: Final = 75
@@ -50,7 +51,7 @@ class WebServer(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 application,
-                http=_either_protocol() if http2 else "auto",
+                http=_either_protocol() if http2 else BoundedHttp1Protocol,
                 log_level="warning",
                 access_log=False,
                 server_header=False,

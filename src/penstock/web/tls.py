@@ -18,8 +18,13 @@ def server_context(certificate: Path, key: Path | None = None, *, http2: bool = 
     except (OSError, ssl.SSLError) as error:
         files = certificate if key is None else f"{certificate} and {key}"
         raise ValueError(f"cannot read a certificate and its key from {files}: {error}") from None
-    context.set_alpn_protocols([*(["h2"] if http2 else []), "http/1.1"])
+    offer(context, http2=http2)
     return context
+
+
+def offer(context: ssl.SSLContext, *, http2: bool = False) -> None:
+    """Offer HTTP/1.1 to clients by ALPN, and HTTP/2 if the server speaks it."""
+    context.set_alpn_protocols([*(["h2"] if http2 else []), "http/1.1"])
 
 
 def _no_password() -> str:

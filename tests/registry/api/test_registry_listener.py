@@ -17,7 +17,6 @@ from penstock.registry.client.config import RegistryConfig
 from penstock.registry.client.errors import RegistryRefused, RegistryUnreachable
 from penstock.registry.client.registry import RegistryClient
 from penstock.testing import Cluster
-from penstock.web.authentication import Users
 from registry_node import properties
 
 USERS = """
@@ -148,18 +147,9 @@ def test_a_challenge_names_the_realm(penstock_cluster, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "header", ["", "Basic", "Basic !", "Basic " + "/w==", "Bearer YTpi", "Basic YQ==", "Digest YTpi"]
-)
-def test_headers_that_say_nobody_let_nobody_in(header):
-    users = Users({"a": "b"}, "r")
-    assert not users.lets_in(header)
-    assert users.lets_in("basic YTpi")
-
-
-@pytest.mark.parametrize(
     ("given", "told"),
     [
-        ({"listeners": "https://127.0.0.1:8081"}, "'listeners' has https: expected 'ssl.keystore.location'"),
+        ({"listeners": "https://127.0.0.1:8081"}, "'listeners' has https: HTTPS needs a key: expected"),
         ({"listeners": "127.0.0.1:8081"}, "expected one http://HOST:PORT or https://HOST:PORT"),
         ({"listeners": "http://a:1,https://a:2"}, "expected one http://HOST:PORT"),
         ({"inter.instance.protocol": "https"}, "is https, and 'listeners' has only http"),
@@ -171,12 +161,16 @@ def test_headers_that_say_nobody_let_nobody_in(header):
             "'/nowhere' can't be read",
         ),
         ({"ssl.keystore.type": "BKS"}, "expected one of PEM, PKCS12, JKS"),
+        (
+            {"penstock.authentication.users": "/nowhere", "ssl.client.authentication": "REQUIRED"},
+            "'ssl.client.authentication' needs HTTPS",
+        ),
     ],
 )
 def test_properties_that_cannot_be_are_told(given, told):
     def made():
         config = ListenerConfig.from_properties(given)
-        return config.users(), config.tls_context()
+        return config.access(), config.tls_context()
 
     with pytest.raises(ConfigError, match=told):
         made()
@@ -190,10 +184,3 @@ def test_clients_certificates_need_somebody_to_trust(authority):
     }
     with pytest.raises(ConfigError, match=r"is REQUIRED: expected 'ssl\.truststore\.location'"):
         ListenerConfig.from_properties(given).tls_context()
-
-
-def test_passwords_in_forms_that_are_not_read_are_told(tmp_path):
-    users = tmp_path / "users"
-    users.write_text("a: OBF:1abc")
-    with pytest.raises(ValueError, match=r"user 'a' in .* has no usable password"):
-        Users.read(str(users), ("*",), "r")

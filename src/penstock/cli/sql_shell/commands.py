@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.cli.sql_shell.endings import Exit, Failed
 from penstock.cli.sql_shell.printing import Output
-from penstock.cli.sql_shell.rest import Refused, Rest
+from penstock.cli.sql_shell.rest import Refused
 from penstock.cli.sql_shell.script import Statement
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def _server(session: Session, arguments: list[str]) -> None:
             session.printer.text(session.rest.url)
         case [url]:
             try:
-                rest = Rest(url, session.rest.user)
+                rest = session.rest.at(url)
                 told = rest.info()
             except (ValueError, Refused) as error:
                 raise Failed(f"SERVER: {error}") from error

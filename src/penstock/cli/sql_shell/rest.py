@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import http.client
 import json
+import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
@@ -38,18 +39,35 @@ class Refused(Exception):
 class Rest:
     """One server; each request opens its own connection.
 
-    ``user``: name and password, if the server needs them. Raises ValueError if ``url`` is invalid.
+    Args:
+        user: name and password, if the server needs them.
+        token: a bearer token instead of these.
+        tls: the context for HTTPS. Without one, the system's authorities are trusted.
+
+    Raises ValueError if ``url`` is invalid.
     """
 
-    def __init__(self, url: str, user: tuple[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        user: tuple[str, str] | None = None,
+        token: str | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ValueError(f"found {url}, expected http://HOST:PORT or https://HOST:PORT")
         self.url = url.rstrip("/")
-        self.user = user
+        self._user = user
+        self._token = token
+        self._tls = tls
         self._base = parts.path.rstrip("/")
         self._host, self._port = parts.hostname, parts.port
-        self._kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+        self._is_https = parts.scheme == "https"
+
+    def at(self, url: str) -> Rest:
+        """Make a client of another server with the same credentials. Raises ValueError."""
+        return Rest(url, self._user, self._token, self._tls)
 
     def info(self) -> dict[str, Any]:
         """Fetch the server's version and service id. Raises Unreachable, Refused."""
@@ -135,7 +153,9 @@ class Rest:
             raise Unreachable(f"{self.url} answered no JSON: is it a SQL server?") from None
 
     def _connection(self, timeout_s: float) -> http.client.HTTPConnection:
-        return self._kind(self._host, self._port, timeout=timeout_s)
+        if self._is_https:
+            return http.client.HTTPSConnection(self._host, self._port, timeout=timeout_s, context=self._tls)
+        return http.client.HTTPConnection(self._host, self._port, timeout=timeout_s)
 
     def _sent(
         self,
@@ -146,8 +166,10 @@ class Rest:
         accepted: str,
     ) -> http.client.HTTPResponse:
         headers = {"Accept": accepted, "Content-Type": _TYPE}
-        if self.user is not None:
-            credentials = base64.b64encode(":".join(self.user).encode()).decode()
+        if self._token is not None:
+            headers["Authorization"] = f"Bearer {self._token}"
+        elif self._user is not None:
+            credentials = base64.b64encode(":".join(self._user).encode()).decode()
             headers["Authorization"] = f"Basic {credentials}"
         data = None if body is None else json.dumps(body)
         connection.request(method, f"{self._base}{path}", data, headers)
@@ -159,7 +181,7 @@ class Rest:
             yield
         except (OSError, http.client.HTTPException) as error:
             reason = getattr(error, "strerror", None) or str(error) or repr(error)
-            if serves_kafka(self._host, self._port or self._kind.default_port):
+            if serves_kafka(self._host, self._port or (443 if self._is_https else 80)):
                 reason = "a Kafka listener is there"
             raise Unreachable(f"no SQL server answers at {self.url} ({reason})") from error
 

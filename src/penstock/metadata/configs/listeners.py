@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from penstock.metadata.configs.definition import InvalidConfig, invalid
+from penstock.security.access.exposure import is_loopback
 
 SECURITY_PROTOCOLS: Final = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 """Kafka's security protocols and their numbers in RegisterBroker records."""
@@ -33,12 +33,7 @@ class Listener(NamedTuple):
     @property
     def is_on_loopback(self) -> bool:
         """Whether only this machine reaches the listener, as far as its host says."""
-        if self.host == "localhost":
-            return True
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return False
+        return is_loopback(self.host)
 
 
 class Address(NamedTuple):

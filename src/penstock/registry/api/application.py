@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import ssl
 import threading
 import time
@@ -26,17 +27,26 @@ from starlette.types import Lifespan, Scope
 
 from penstock.monitoring.process import registry_of
 from penstock.monitoring.server import METRICS_PATH
-from penstock.registry.api import contexts, media, routing
+from penstock.registry.api import contexts, media, permissions, routing
 from penstock.registry.api.answers import answer_text, failure
 from penstock.registry.api.asked import Asked
-from penstock.registry.api.forwarding import FORWARD, Forwarded, Interrupted, Unreachable, forward
+from penstock.registry.api.forwarding import (
+    FORWARD,
+    ON_BEHALF_OF,
+    Forwarded,
+    Interrupted,
+    Unreachable,
+    forward,
+)
 from penstock.registry.api.metrics import ENDPOINT, RegistryMetrics, endpoint_of
 from penstock.registry.api.resources import CHECK, RESOURCES
 from penstock.registry.api.routing import Resource
 from penstock.registry.store.store import NotLeader, Store
-from penstock.registry.subjects import Registry, RequestRefused
+from penstock.registry.subjects import Decision, Registry, RequestRefused
+from penstock.security.access.access import Access
+from penstock.security.access.roles import Identity, Role
 from penstock.web.answers import answer_json
-from penstock.web.authentication import BasicAuthentication, Users
+from penstock.web.guard import Guard, identity_of
 from penstock.web.metrics import CountRequests, RequestMetrics, answer_metrics
 
 log = logging.getLogger(__name__)
@@ -65,6 +75,7 @@ class _Sent(NamedTuple):
     query: str
     headers: Mapping[str, str]
     body: bytes
+    identity: Identity
 
     @property
     def target(self) -> str:
@@ -74,27 +85,39 @@ class _Sent(NamedTuple):
     def is_forwarded(self) -> bool:
         return self.headers.get(FORWARD, "").lower() == "true"
 
+    @property
+    def passed_on(self) -> Mapping[str, str]:
+        """The headers for the leader, to which the client's certificate does not travel."""
+        others = {name: value for name, value in self.headers.items() if name.lower() != ON_BEHALF_OF}
+        if not self.identity.is_certified:
+            return others
+        return {**others, ON_BEHALF_OF: self.identity.principal.removeprefix("User:")}
+
 
 def application(
     store: Store,
     version: str,
     lifespan: Lifespan[Starlette] | None = None,
     *,
-    users: Users | None = None,
+    access: Access | None = None,
+    open_paths: re.Pattern[str] | None = None,
     tls: ssl.SSLContext | None = None,
 ) -> Starlette:
     """Build the application that serves ``store``.
 
-    ``version`` is the answer of ``/v1/metadata/version``. ``users`` are the users that may send requests;
-    None allows everybody. ``tls`` is used to connect to a leader that listens with TLS.
+    ``version`` is the answer of ``/v1/metadata/version``. ``access`` decides who may send requests; None
+    allows everybody. ``open_paths`` are exempt. ``tls`` is used to connect to a leader that listens with TLS.
     """
-    api = _Api(store, version, tls)
+    access = access or Access()
+    api = _Api(store, version, access, tls)
     requests = RequestMetrics()
     registry = registry_of(requests, api.metrics)
 
     async def answer(request: Request) -> Response:
         if request.scope["path"] == METRICS_PATH and request.method in ("GET", "HEAD"):
             request.scope[ENDPOINT] = METRICS_PATH
+            if not identity_of(request.scope).has(Role.READER):
+                return failure(permissions.denied(Role.READER))
             return await to_thread.run_sync(answer_metrics, registry, request.headers.get("accept"))
         kind = media.answer_type(request.headers.get("accept"))
         if kind is None:
@@ -104,9 +127,10 @@ def application(
         except RequestRefused as error:
             return failure(error, kind)
 
-    middleware = [Middleware(CountRequests, metrics=requests, endpoint_of=endpoint_of)]
-    if users is not None:
-        middleware.append(Middleware(BasicAuthentication, users=users, refusal=_unauthorized))
+    middleware = [
+        Middleware(CountRequests, metrics=requests, endpoint_of=endpoint_of),
+        Middleware(Guard, access=access, refusal=_unauthorized, open_paths=open_paths),
+    ]
     application = Starlette(
         middleware=middleware,
         lifespan=lifespan,
@@ -121,8 +145,9 @@ def _unauthorized() -> Response:
 
 
 class _Api:
-    def __init__(self, store: Store, version: str, tls: ssl.SSLContext | None) -> None:
+    def __init__(self, store: Store, version: str, access: Access, tls: ssl.SSLContext | None) -> None:
         self._store = store
+        self._access = access
         self._tls = tls
         self._version = version
         self._writes = CapacityLimiter(_WRITE_THREADS)
@@ -137,8 +162,11 @@ class _Api:
 
         Raises RequestRefused if it can't be answered.
         """
+        identity = self._sender(sent, identity_of(scope))
         segments, query = _decoded(sent)
         if segments[:2] == ["v1", "metadata"] and sent.method in ("GET", "HEAD"):
+            if not identity.has(Role.READER):
+                raise permissions.denied(Role.READER)
             scope[ENDPOINT] = "/v1/metadata"
             return answer_json(self._metadata(segments), kind)
         segments, query = contexts.rewritten(segments, query)
@@ -148,7 +176,23 @@ class _Api:
         scope[ENDPOINT] = resource.path
         asked = Asked(parameters, query, _content(sent) if resource.has_body else None)
         limiter = self._limiter(resource)
+        sent = sent._replace(identity=identity)
         return await to_thread.run_sync(partial(self._answer, resource, asked, sent, kind), limiter=limiter)
+
+    def _sender(self, sent: _Sent, identity: Identity) -> Identity:
+        """Return who sends a request: the client of another instance, if that one has forwarded it.
+
+        An instance is an admin with a certificate. Clients with passwords send them through it. Raises
+        RequestRefused.
+        """
+        name = sent.headers.get(ON_BEHALF_OF)
+        if name is None or self._access.is_open:
+            return identity
+        is_instance = identity.may(Role.ADMIN)
+        found = self._access.without_password(name, is_certified=True) if is_instance else None
+        if found is None:
+            raise permissions.denied(Role.ADMIN)
+        return found
 
     def _limiter(self, resource: Resource) -> CapacityLimiter | None:
         """Return the limiter of the threads that answer; None for reads that parse no schema."""
@@ -159,8 +203,14 @@ class _Api:
     def _answer(self, resource: Resource, asked: Asked, sent: _Sent, kind: str) -> Response:
         if resource.read is not None:
             read = resource.read
+
+            def permitted(registry: Registry) -> Any:
+                seen = permissions.seen_by(sent.identity, registry)
+                permissions.check(sent.identity, resource, asked, seen)
+                return read(seen, asked)
+
             with self._parsing if resource.has_body else nullcontext():
-                found = self._store.read(lambda registry: read(registry, asked))
+                found = self._store.read(permitted)
             if resource.path.startswith(CHECK):
                 self.metrics.checked(found["is_compatible"])
             if found is not None or resource.write is None:
@@ -171,13 +221,19 @@ class _Api:
         """Let the current leader write, and retry with its successor while the timeout lasts."""
         write = resource.write
         assert write is not None
+
+        def permitted(registry: Registry) -> Decision:
+            permissions.check(sent.identity, resource, asked, registry)
+            return write(registry, asked)
+
+        self._store.read(lambda registry: permissions.check(sent.identity, resource, asked, registry))
         election = self._store.election
         deadline_s = time.monotonic() + self._store.config.timeout_ms / 1000
         leadership = election.wait_for_leader(deadline_s - time.monotonic())
         while leadership.leader is not None:
             if leadership.is_own:
                 try:
-                    found = self._store.write(lambda registry: write(registry, asked))
+                    found = self._store.write(permitted)
                     return Response(status_code=204) if found is None else answer_json(found, kind)
                 except NotLeader:
                     pass
@@ -203,7 +259,7 @@ class _Api:
         timeout_s = self._store.config.timeout_ms / 1000
         try:
             found = forward(
-                leader, sent.method, sent.target, sent.headers, sent.body, 2 * timeout_s, self._tls
+                leader, sent.method, sent.target, sent.passed_on, sent.body, 2 * timeout_s, self._tls
             )
         except Unreachable as error:
             if time.monotonic() >= deadline_s:
@@ -245,7 +301,7 @@ async def _received(request: Request) -> _Sent:
     # The raw path is kept, because subjects may contain any characters, including slashes.
     path = scope["raw_path"].decode("latin-1").partition("?")[0]
     query = scope["query_string"].decode("latin-1")
-    return _Sent(request.method, path, query, request.headers, bytes(body))
+    return _Sent(request.method, path, query, request.headers, bytes(body), identity_of(scope))
 
 
 def _decoded(sent: _Sent) -> tuple[list[str], contexts.Query]:

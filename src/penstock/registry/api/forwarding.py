@@ -11,7 +11,12 @@ from penstock.registry.store.election import Identity
 
 FORWARD: Final = "x-forward"
 """The header by which Confluent's instances mark forwarded requests."""
-_PASSED_ON: Final = ("content-type", "accept", "authorization", "x-request-id", "confluent-identity-pool-id")
+ON_BEHALF_OF: Final = "x-penstock-on-behalf-of"
+"""The header by which an instance names the client of a forwarded request that has shown it a certificate."""
+_PASSED_ON: Final = (
+    *("content-type", "accept", "authorization", "x-request-id", "confluent-identity-pool-id"),
+    ON_BEHALF_OF,
+)
 
 
 class Unreachable(ConnectionError):

@@ -1,4 +1,7 @@
-"""The table of all endpoints: method, path and the registry operation behind each."""
+"""The table of all endpoints: method, path, the role that each needs, and the registry operation behind it.
+
+Modes need an admin even for one subject, because a subject in the mode IMPORT takes any id and version.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from typing import Any, Final
 from penstock.registry.api.asked import Asked, whole_number
 from penstock.registry.api.routing import Resource
 from penstock.registry.subjects import Decision, Registry
+from penstock.security.access.roles import Role
 
 # Parameters
 
@@ -208,54 +212,57 @@ def _delete_context(registry: Registry, asked: Asked) -> Decision:
     return registry.delete_context(asked.path["context"])
 
 
+_READER, _WRITER, _ADMIN = Role.READER, Role.WRITER, Role.ADMIN
 _VERSIONS: Final = "/subjects/{subject}/versions"
 _VERSION: Final = f"{_VERSIONS}/{{version}}"
 CHECK: Final = f"/compatibility{_VERSIONS}"
 """The path of checks of compatibility with all versions; with one, the number follows."""
 
 RESOURCES: Final[tuple[Resource, ...]] = (
-    Resource("GET", "/", read=lambda registry, asked: {}),
-    Resource("POST", "/", read=lambda registry, asked: {}),
-    Resource("GET", "/schemas", read=_schemas),
-    Resource("GET", "/schemas/types", read=lambda registry, asked: registry.schema_types()),
-    Resource("GET", "/schemas/ids/{id}", read=_schema_by_id),
-    Resource("GET", "/schemas/ids/{id}/schema", read=_schema_text_by_id, is_text=True),
-    Resource("GET", "/schemas/ids/{id}/subjects", read=_subjects_of_id),
-    Resource("GET", "/schemas/ids/{id}/versions", read=_versions_of_id),
+    Resource("GET", "/", _READER, read=lambda registry, asked: {}),
+    Resource("POST", "/", _READER, read=lambda registry, asked: {}),
+    Resource("GET", "/schemas", _READER, read=_schemas),
+    Resource("GET", "/schemas/types", _READER, read=lambda registry, asked: registry.schema_types()),
+    Resource("GET", "/schemas/ids/{id}", _READER, read=_schema_by_id),
+    Resource("GET", "/schemas/ids/{id}/schema", _READER, read=_schema_text_by_id, is_text=True),
+    Resource("GET", "/schemas/ids/{id}/subjects", _READER, read=_subjects_of_id),
+    Resource("GET", "/schemas/ids/{id}/versions", _READER, read=_versions_of_id),
     Resource(
         "GET",
         "/schemas/guids/{guid}",
+        _READER,
         read=lambda registry, asked: registry.schema_by_guid(asked.path["guid"], format=asked.text("format")),
     ),
     Resource(
         "GET",
         "/schemas/guids/{guid}/ids",
+        _READER,
         read=lambda registry, asked: registry.ids_of_guid(asked.path["guid"]),
     ),
-    Resource("GET", "/subjects", read=_subjects),
-    Resource("POST", "/subjects/{subject}", read=_lookup, has_body=True),
-    Resource("DELETE", "/subjects/{subject}", write=_delete_subject),
-    Resource("GET", "/subjects/{subject}/metadata", read=_latest_with_metadata),
-    Resource("GET", _VERSIONS, read=_versions),
-    Resource("POST", _VERSIONS, read=_registered, write=_register, has_body=True),
-    Resource("GET", _VERSION, read=_version),
-    Resource("DELETE", _VERSION, write=_delete_version),
-    Resource("GET", f"{_VERSION}/schema", read=_version_text, is_text=True),
-    Resource("GET", f"{_VERSION}/referencedby", read=_referenced_by),
-    Resource("POST", CHECK, read=_compatibility, has_body=True),
-    Resource("POST", f"{CHECK}/{{version}}", read=_compatibility, has_body=True),
+    Resource("GET", "/subjects", _READER, read=_subjects),
+    Resource("POST", "/subjects/{subject}", _READER, read=_lookup, has_body=True),
+    Resource("DELETE", "/subjects/{subject}", _WRITER, write=_delete_subject),
+    Resource("GET", "/subjects/{subject}/metadata", _READER, read=_latest_with_metadata),
+    Resource("GET", _VERSIONS, _READER, read=_versions),
+    Resource("POST", _VERSIONS, _WRITER, read=_registered, write=_register, has_body=True),
+    Resource("GET", _VERSION, _READER, read=_version),
+    Resource("DELETE", _VERSION, _WRITER, write=_delete_version),
+    Resource("GET", f"{_VERSION}/schema", _READER, read=_version_text, is_text=True),
+    Resource("GET", f"{_VERSION}/referencedby", _READER, read=_referenced_by),
+    Resource("POST", CHECK, _READER, read=_compatibility, has_body=True),
+    Resource("POST", f"{CHECK}/{{version}}", _READER, read=_compatibility, has_body=True),
     *(
         resource
-        for owner in ("", "/{subject}")
+        for owner, configures in (("", _ADMIN), ("/{subject}", _WRITER))
         for resource in (
-            Resource("GET", f"/config{owner}", read=_config),
-            Resource("PUT", f"/config{owner}", write=_set_config, has_body=True),
-            Resource("DELETE", f"/config{owner}", write=_delete_config),
-            Resource("GET", f"/mode{owner}", read=_mode),
-            Resource("PUT", f"/mode{owner}", write=_set_mode, has_body=True),
-            Resource("DELETE", f"/mode{owner}", write=_delete_mode),
+            Resource("GET", f"/config{owner}", _READER, read=_config),
+            Resource("PUT", f"/config{owner}", configures, write=_set_config, has_body=True),
+            Resource("DELETE", f"/config{owner}", configures, write=_delete_config),
+            Resource("GET", f"/mode{owner}", _READER, read=_mode),
+            Resource("PUT", f"/mode{owner}", _ADMIN, write=_set_mode, has_body=True),
+            Resource("DELETE", f"/mode{owner}", _ADMIN, write=_delete_mode),
         )
     ),
-    Resource("GET", "/contexts", read=_contexts),
-    Resource("DELETE", "/contexts/{context}", write=_delete_context),
+    Resource("GET", "/contexts", _READER, read=_contexts),
+    Resource("DELETE", "/contexts/{context}", _ADMIN, write=_delete_context),
 )

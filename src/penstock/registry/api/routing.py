@@ -12,6 +12,7 @@ from typing import Any
 
 from penstock.registry.api.asked import Asked, not_found
 from penstock.registry.subjects import Decision, Registry, RequestRefused
+from penstock.security.access.roles import Role
 
 Read = Callable[[Registry, Asked], Any]
 Write = Callable[[Registry, Asked], Decision]
@@ -19,13 +20,16 @@ Write = Callable[[Registry, Asked], Decision]
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """An endpoint with a ``read``, a ``write``, or both.
+    """An endpoint with a ``read``, a ``write``, or both; ``needs`` is the role of clients that it answers.
+
+    If the path has a subject, the role is needed for that subject (`permissions`).
 
     With both, the result of ``read`` is the answer unless it is None.
     """
 
     method: str
     path: str
+    needs: Role
     read: Read | None = None
     write: Write | None = None
     is_text: bool = False

@@ -17,6 +17,7 @@ from penstock.registry.api.listener import ListenerConfig
 from penstock.registry.store.config import StoreConfig, settings_from
 from penstock.registry.store.election import Identity
 from penstock.registry.store.store import Store
+from penstock.security.access.exposure import warn_unless_guarded
 from penstock.web.server import WebServer, listen
 
 _EVERYWHERE: Final = ("", "0.0.0.0", "::")
@@ -29,7 +30,7 @@ class RegistryServer:
         properties: Confluent's configurations: ``kafkastore.bootstrap.servers``, ``kafkastore.…`` for the
             client, ``schema.compatibility.level`` and others (docs/registry.md).
         host, port: the address to listen on, instead of ``listeners``; port 0 picks any free port. Without
-            TLS and authentication (`listener`) everybody who can reach the port can write.
+            authentication (`listener`), everybody who can reach the port may do everything.
         advertised: the host name or address at which the other instances reach this one. The default is the
             host; it is required if the host is ``0.0.0.0``.
 
@@ -48,18 +49,25 @@ class RegistryServer:
         config = StoreConfig.from_properties(properties)
         settings = settings_from(properties)
         listener = ListenerConfig.from_properties(properties)
-        tls, users = listener.tls_context(), listener.users()
+        tls, access = listener.tls_context(), listener.access()
         host = listener.host if host is None else host
         advertised = advertised or listener.advertised
         if advertised is None and host in _EVERYWHERE:
             raise ConfigError(f"listening on {host}: expected 'host.name', at which other instances reach it")
         listening = listen(host, listener.port if port is None else port)
         bound = listening.getsockname()[1]
+        warn_unless_guarded(listener.scheme, host, bound, is_guarded=listener.is_guarded)
         identity = Identity(advertised or host, bound, config.is_eligible, listener.scheme)
         self.url = identity.url
         self.store = Store(config, settings, identity)
         to_leader = None if tls is None else tls_context(listener.tls)
-        served = application(self.store, version("penstock"), users=users, tls=to_leader)
+        served = application(
+            self.store,
+            version("penstock"),
+            access=access,
+            open_paths=listener.access_settings.open_paths,
+            tls=to_leader,
+        )
         self._server = WebServer(served, listening, name="schema registry", tls=tls)
 
     def run(self) -> None:

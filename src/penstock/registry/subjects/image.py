@@ -33,6 +33,17 @@ class ContextIds:
     by_fingerprint: dict[bytes, set[int]] = field(default_factory=lambda: defaultdict(set))
     greatest: int = 0
 
+    def limited_to(self, subjects: Collection[str]) -> ContextIds:
+        made = ContextIds()
+        for id, named in self.versions.items():
+            if seen := {subject: numbers for subject, numbers in named.items() if subject in subjects}:
+                made.versions[id] = seen
+        for fingerprint, ids in self.by_fingerprint.items():
+            if known := ids & made.versions.keys():
+                made.by_fingerprint[fingerprint] = known
+        made.greatest = max(made.versions, default=0)
+        return made
+
 
 class Image:
     """Subjects, versions, ids, configurations, modes and contexts, and the references between schemas."""
@@ -194,6 +205,23 @@ class Image:
         """The contexts that have had schemas, except the default one."""
         return sorted(self.contexts - {DEFAULT_CONTEXT})
 
+    def limited_to(self, prefixes: tuple[str, ...]) -> Image:
+        """Return an image in which only the subjects exist whose names begin with one of the prefixes.
+
+        It shares the versions with this image, and does not follow its changes.
+        """
+        made = Image()
+        made.subjects = {name: found for name, found in self.subjects.items() if name.startswith(prefixes)}
+        made.configs = {scope: each for scope, each in self.configs.items() if _is_seen(scope, prefixes)}
+        made.modes = {scope: each for scope, each in self.modes.items() if _is_seen(scope, prefixes)}
+        made.contexts = self.contexts & {context_of(name) for name in made.subjects}
+        for target, referrers in self.referrers.items():
+            if seen := {key for key in referrers if key.subject in made.subjects}:
+                made.referrers[target] = seen
+        for context, ids in self._ids.items():
+            made._ids[context] = ids.limited_to(made.subjects)
+        return made
+
     # Ids.
 
     def values_of_id(self, context: str, id: int) -> Iterator[SchemaValue]:
@@ -235,6 +263,11 @@ class Image:
         """Return the schemas that refer to a version."""
         found = (self.at(each) for each in self.referrers.get(key, ()))
         return [each for each in found if deleted or not each.deleted]
+
+
+def _is_seen(scope: str | None, prefixes: tuple[str, ...]) -> bool:
+    """Whether a setting applies to one of the subjects with these prefixes; those of contexts may."""
+    return scope is None or not Name.of(scope).subject or scope.startswith(prefixes)
 
 
 def targets(value: SchemaValue) -> list[SchemaKey]:

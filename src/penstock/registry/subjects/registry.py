@@ -28,6 +28,9 @@ class Registry:
 
     def __init__(self, settings: Settings | None = None) -> None:
         self._state = State.empty(settings if settings is not None else Settings())
+        self._changes = 0
+        """The number of changes; it is odd while one is in progress."""
+        self._limited: dict[tuple[str, ...], tuple[int, Registry]] = {}
 
     def replay(self, key: bytes | None, value: bytes | None, timestamp_ms: int = 0) -> str | None:
         """Apply a record of `_schemas`; applying it again changes nothing.
@@ -35,7 +38,26 @@ class Registry:
         Returns None, or the reason why the record was skipped: it can't be read, or its schema has an id that
         belongs to another schema.
         """
-        return self._state.image.replay(key, value, timestamp_ms)
+        self._changes += 1
+        try:
+            return self._state.image.replay(key, value, timestamp_ms)
+        finally:
+            self._changes += 1
+
+    def limited_to(self, prefixes: tuple[str, ...]) -> Registry:
+        """Return the registry as a client sees it that may read only subjects with these prefixes.
+
+        For its reads, all other subjects do not exist, however it finds them: by id, by reference, by alias
+        or in a list. The result is kept until the next change.
+        """
+        changes = self._changes
+        known = self._limited.get(prefixes)
+        if known is not None and known[0] == changes:
+            return known[1]
+        made = Registry(self._state.settings)
+        made._state = self._state.limited_to(prefixes)
+        self._limited[prefixes] = (changes, made)
+        return made
 
     # Writes, for the leader.
 

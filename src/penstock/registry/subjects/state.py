@@ -28,6 +28,11 @@ class State:
         image = Image()
         return cls(image, settings, Parser(image, settings.schema_bytes_max))
 
+    def limited_to(self, prefixes: tuple[str, ...]) -> State:
+        """Return the state in which only the subjects exist whose names begin with one of the prefixes."""
+        image = self.image.limited_to(prefixes)
+        return State(image, self.settings, Parser(image, self.settings.schema_bytes_max))
+
     # Configurations and modes apply to a subject. If it has none, those of its context apply (the top level
     # is that of the default context), and then those of all contexts.
 

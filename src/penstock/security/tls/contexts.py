@@ -34,6 +34,15 @@ def server_context(settings: TlsSettings, stores: Stores | None = None) -> ssl.S
     context.num_tickets = 0  # connections last, and a ticket would outlive the client's certificate
     choose(context, settings.protocols, settings.cipher_suites)
     stores.identity.load(context)
+    ask_for_certificates(context, settings, stores)
+    return context
+
+
+def ask_for_certificates(
+    context: ssl.SSLContext, settings: TlsSettings, stores: Stores | None = None
+) -> None:
+    """Let a listener ask its clients for certificates as the settings say. Raises InvalidTls."""
+    stores = stores or Stores.read(settings)
     context.verify_mode = _VERIFY[settings.client_auth]
     if settings.client_auth != "none":
         if stores.trusted is None:
@@ -42,7 +51,6 @@ def server_context(settings: TlsSettings, stores: Stores | None = None) -> ssl.S
                 "'ssl.truststore.certificates' as well, since public authorities vouch for no clients"
             )
         stores.trusted.load(context)
-    return context
 
 
 def client_context(settings: TlsSettings, stores: Stores | None = None) -> ssl.SSLContext:

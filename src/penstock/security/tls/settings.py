@@ -63,12 +63,12 @@ class TlsSettings:
     allow_san_changes: bool = False
 
     @classmethod
-    def from_configs(cls, get: Callable[[str], object]) -> TlsSettings:
+    def from_configs(cls, get: Callable[[str], object], *, store_type: str | None = "JKS") -> TlsSettings:
         """Read the settings from parsed configs; ``get`` returns None for a config that is not set.
 
-        Raises InvalidTls.
+        ``store_type`` is the type of stores for which none is set. Raises InvalidTls.
         """
-        values: dict[str, object] = {}
+        values: dict[str, object] = {"keystore_type": store_type, "truststore_type": store_type}
         for name, config in _CONFIGS.items():
             value = get(config)
             if value is None:

@@ -125,10 +125,12 @@ class Engine:
         properties: Mapping[str, object] | None = None,
         variables: Mapping[str, str] | None = None,
         command_sequence: int | None = None,
+        permit: Callable[[s.Statement], None] = lambda _: None,
     ) -> list[Entity]:
         """Check all statements of a text, then execute them in order.
 
-        ``properties`` and ``variables`` apply to this request. With ``command_sequence``, the request first
+        ``properties`` and ``variables`` apply to this request. ``permit`` raises EngineError for a statement
+        that the client may not execute. With ``command_sequence``, the request first
         waits until the command of that number is applied. A statement that only sets something or writes a
         row has no entity. Raises EngineError, with the entities of the statements before the failed one.
         """
@@ -137,7 +139,7 @@ class Engine:
             timeout_ms = self.config.values.number("ksql.server.command.response.timeout.ms")
             self._distributor.wait_for(command_sequence, timeout_ms / 1000)
         steps = self._steps(text, properties, variables)
-        self._check(steps)
+        self._check(steps, permit)
         entities: list[Entity] = []
         answered = 0
         for step in steps:
@@ -185,9 +187,14 @@ class Engine:
             )
         return steps
 
-    def _check(self, steps: list[Step]) -> None:
-        """Check that every statement is valid after those before it. Raises EngineError if one is not."""
+    def _check(self, steps: list[Step], permit: Callable[[s.Statement], None]) -> None:
+        """Check that every statement is permitted, and valid after those before it. Raises EngineError."""
         state, topics = self.state, PlannedTopics(self._topics)
+        for step in steps:
+            try:
+                permit(step.statement)
+            except EngineError as error:
+                raise error.of(step.text) from None
         for number, step in enumerate(steps):
             try:
                 if isinstance(step.statement, CHANGING):

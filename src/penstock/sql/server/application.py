@@ -15,16 +15,17 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import RedirectResponse, Response
-from starlette.routing import Route
 
 from penstock.monitoring.process import registry_of
 from penstock.monitoring.server import METRICS_PATH
+from penstock.security.access.access import Access
+from penstock.security.access.roles import Role
 from penstock.sql.engine import Engine, EngineError, ErrorCode
 from penstock.sql.engine.ground.entities import to_json
 from penstock.sql.engine.reading.results import QueryResult
 from penstock.sql.language.errors import SqlError
 from penstock.sql.language.parsing.lexer import tokens_of
-from penstock.sql.server import media
+from penstock.sql.server import media, roles
 from penstock.sql.server.access import guards
 from penstock.sql.server.asked import Asked, InsertsAsked, bad_request, query_id_of, topics_to_delete
 from penstock.sql.server.inserting import INSERT_TYPES, InsertsResponse, Lines
@@ -40,6 +41,7 @@ from penstock.sql.server.row_formats import (
 )
 from penstock.sql.server.streaming import StreamedResponse, Streams
 from penstock.web.answers import answer_json
+from penstock.web.guard import identity_of, route
 from penstock.web.metrics import CountRequests, RequestMetrics, answer_metrics
 
 log = logging.getLogger(__name__)
@@ -56,28 +58,29 @@ _TYPES: Final = (media.JSON, media.KSQL_V1)
 T = TypeVar("T")
 
 
-def application(engine: Engine, streams: Streams) -> Starlette:
+def application(engine: Engine, streams: Streams, access: Access) -> Starlette:
     """Build the application. Its server has to close ``streams`` at the end. Raises ConfigError."""
     api = _Api(engine, streams)
+    made = partial(route, roles=roles.PATHS, refuse=roles.refuse)
     routes = [  # the first match wins
-        Route("/query-stream", api.query_stream, methods=["POST"]),
-        Route("/query", api.query, methods=["POST"]),
-        Route("/", api.home),
-        Route("/ksql", api.statements, methods=["POST"]),
-        Route("/ksql/terminate", api.terminate, methods=["POST"]),
-        Route("/inserts-stream", api.inserts_stream, methods=["POST"]),
-        Route("/close-query", api.close_query, methods=["POST"]),
-        Route("/info", api.info),
-        Route("/healthcheck", api.healthcheck),
-        Route("/clusterStatus", api.cluster_status),
-        Route("/status", api.statuses),
-        Route("/status/{command_id:path}", api.status),
-        Route("/is_valid_property/{name:path}", api.is_valid_property),
-        Route("/v1/metadata", api.metadata),
-        Route("/v1/metadata/id", api.metadata_id),
-        Route("/chc/live", api.alive),
-        Route("/chc/ready", api.alive),
-        Route(METRICS_PATH, api.metrics),
+        made("/query-stream", api.query_stream, methods=["POST"]),
+        made("/query", api.query, methods=["POST"]),
+        made("/", api.home),
+        made("/ksql", api.statements, methods=["POST"]),
+        made("/ksql/terminate", api.terminate, methods=["POST"]),
+        made("/inserts-stream", api.inserts_stream, methods=["POST"]),
+        made("/close-query", api.close_query, methods=["POST"]),
+        made("/info", api.info),
+        made("/healthcheck", api.healthcheck),
+        made("/clusterStatus", api.cluster_status),
+        made("/status", api.statuses),
+        made("/status/{command_id:path}", api.status),
+        made("/is_valid_property/{name:path}", api.is_valid_property),
+        made("/v1/metadata", api.metadata),
+        made("/v1/metadata/id", api.metadata_id),
+        made("/chc/live", api.alive),
+        made("/chc/ready", api.alive),
+        made(METRICS_PATH, api.metrics),
     ]
     handlers: dict[Any, Any] = {
         EngineError: _refused,
@@ -86,7 +89,7 @@ def application(engine: Engine, streams: Streams) -> Starlette:
         Exception: _unexpected,
     }
     counting = Middleware(CountRequests, metrics=api.requests, endpoint_of=endpoint_of(routes))
-    middleware = [counting, *guards(engine.config.values)]
+    middleware = [counting, *guards(engine.config.values, access)]
     return Starlette(routes=routes, middleware=middleware, exception_handlers=handlers)
 
 
@@ -113,7 +116,12 @@ class _Api:
         kind = _answer_type(request, _TYPES)
         asked = Asked.of_statements(await _body(request))
         call = partial(
-            self._engine.execute, asked.text, asked.properties, asked.variables, asked.command_sequence
+            self._engine.execute,
+            asked.text,
+            asked.properties,
+            asked.variables,
+            asked.command_sequence,
+            partial(roles.require_for, identity_of(request.scope)),
         )
         return answer_json(to_json(await self._run(call)), kind)
 
@@ -127,29 +135,34 @@ class _Api:
 
     async def query(self, request: Request) -> Response:
         kind = _answer_type(request, QUERY_TYPES)
-        return await self._read(Asked.of_statements(await _body(request)), query_format, kind)
+        return await self._read(request, Asked.of_statements(await _body(request)), query_format, kind)
 
     async def query_stream(self, request: Request) -> Response:
         kind = _answer_type(request, STREAM_TYPES)
-        return await self._read(Asked.of_stream(await _body(request)), stream_format, kind)
+        return await self._read(request, Asked.of_stream(await _body(request)), stream_format, kind)
 
-    async def _read(self, asked: Asked, form: Callable[[QueryResult, str], RowFormat], kind: str) -> Response:
+    async def _read(
+        self, request: Request, asked: Asked, form: Callable[[QueryResult, str], RowFormat], kind: str
+    ) -> Response:
+        reader = identity_of(request.scope).principal
         known = self._engine.query_now(asked.text, asked.properties, asked.variables)
         if known is not None:
-            return self._begun(RowReading(known, form(known, kind)))
-        call = partial(self._answered, asked, form, kind)
+            return self._begun(RowReading(known, form(known, kind), reader))
+        call = partial(self._answered, asked, form, kind, reader)
         return await to_thread.run_sync(call, limiter=self._streams.limiter)
 
-    def _answered(self, asked: Asked, form: Callable[[QueryResult, str], RowFormat], kind: str) -> Response:
+    def _answered(
+        self, asked: Asked, form: Callable[[QueryResult, str], RowFormat], kind: str, reader: str
+    ) -> Response:
         """Start a query or a PRINT and its answer. Raises EngineError, HTTPException."""
         if _is_print(asked.text):
             if kind == media.JSON:
                 raise _not_acceptable(f"a PRINT is answered as {media.DELIMITED}")
             result = self._engine.print_topic(asked.text, asked.properties, asked.variables)
-            reading = RowReading(result, PrintedLines(kind))
+            reading = RowReading(result, PrintedLines(kind), reader)
         else:
             result = self._engine.query(asked.text, asked.properties, asked.variables)
-            reading = RowReading(result, form(result, kind))
+            reading = RowReading(result, form(result, kind), reader)
         return self._begun(reading)
 
     def _begun(self, reading: RowReading) -> Response:
@@ -167,7 +180,9 @@ class _Api:
         return Response(whole, media_type=reading.media_type)
 
     async def close_query(self, request: Request) -> Response:
-        query_id = query_id_of(await _body(request))
+        query_id, identity = query_id_of(await _body(request)), identity_of(request.scope)
+        if not self._streams.is_read_by(query_id, identity.principal) and not identity.may(Role.WRITER):
+            roles.refuse(identity, Role.WRITER)
         if not await self._run(partial(self._engine.close_query, query_id)):
             raise bad_request(f"No query with id {query_id}")
         return Response()

@@ -23,10 +23,13 @@ class RowReading:
     """The reading of one query's result. The last piece reports a failure, unless `start` raises it.
 
     ``media_type`` is the content type of all pieces together. ``is_notified`` says whether `on_arrival`
-    reports new rows; otherwise the caller's thread computes them, which takes time.
+    reports new rows; otherwise the caller's thread computes them, which takes time. ``reader`` is the
+    principal of the client.
     """
 
-    def __init__(self, result: QueryResult, form: RowFormat) -> None:
+    def __init__(self, result: QueryResult, form: RowFormat, reader: str = "") -> None:
+        self.query_id = result.query_id
+        self.reader = reader
         self.media_type = form.media_type
         self.is_notified = isinstance(result, QueuedRows)
         self._result = result

@@ -7,19 +7,24 @@ server.run()                       # until SIGINT or SIGTERM; or start() and clo
 from __future__ import annotations
 
 import gc
+import ssl
 import sys
 from pathlib import Path
 from typing import Final
 
 from penstock.client.settings import ConfigError
+from penstock.security.access.exposure import warn_unless_guarded
+from penstock.security.access.settings import AccessSettings
 from penstock.sql.engine import Engine
-from penstock.sql.engine.ground.properties import IDLE_TIMEOUT_S
+from penstock.sql.engine.ground.properties import IDLE_TIMEOUT_S, LISTENERS
 from penstock.sql.server.application import application
 from penstock.sql.server.streaming import Streams
+from penstock.web.listeners import Listener, url
 from penstock.web.server import WebServer, listen
-from penstock.web.tls import server_context
+from penstock.web.tls import offer, server_context
 
 DEFAULT_PORT: Final = 8088
+_DEFAULT_LISTENER: Final = "http://127.0.0.1"
 _SWITCH_INTERVAL_S: Final = 0.0005
 """How soon a busy thread releases the interpreter, so that answers don't wait for threads that make rows."""
 _COLLECTED_AFTER: Final = (700, 10, 500)
@@ -31,13 +36,14 @@ So full collections are fifty times rarer than by default.
 
 
 class SqlServer:
-    """A server of one engine. Without TLS and authentication, any client that can reach it has full control.
+    """A server of one engine. Without authentication, any client that can reach it has full control.
 
     Args:
         engine: one that is not started. The server closes it.
-        host: the address to listen at.
-        port: 0 for any free port.
-        certificate: a PEM file, for HTTPS. ``key`` is the file of its key, if that is a separate one.
+        host, port: the address to listen at, instead of that of the property `listeners`; port 0 for any
+            free port.
+        certificate: a PEM file, for HTTPS, instead of the properties `ssl.keystore.…`. ``key`` is the file of
+            its key, if that is a separate one.
 
     Raises OSError if it can't listen, or ConfigError.
     """
@@ -46,22 +52,28 @@ class SqlServer:
         self,
         engine: Engine,
         *,
-        host: str = "127.0.0.1",
-        port: int = DEFAULT_PORT,
+        host: str | None = None,
+        port: int | None = None,
         certificate: Path | None = None,
         key: Path | None = None,
     ) -> None:
         self.engine = engine
+        values = engine.config.values
+        at = Listener.parse(values.get(LISTENERS) or _DEFAULT_LISTENER)
         try:
-            tls = None if certificate is None else server_context(certificate, key, http2=True)
+            settings = AccessSettings.from_configs(values.get)
+            tls = _tls_context(settings, at.scheme, certificate, key)
+            access = settings.access(is_tls=tls is not None)
         except ValueError as error:
             raise ConfigError(str(error)) from None
-        self._streams = Streams(engine.config.values.number(IDLE_TIMEOUT_S))
-        made = application(engine, self._streams)
-        listening = listen(host, port)
-        shown = f"[{host}]" if ":" in host else host
+        self._streams = Streams(values.number(IDLE_TIMEOUT_S))
+        made = application(engine, self._streams, access)
+        host = at.host if host is None else host
+        listening = listen(host, (at.port or DEFAULT_PORT) if port is None else port)
         self.port = listening.getsockname()[1]
-        self.url = f"{'http' if tls is None else 'https'}://{shown}:{self.port}"
+        scheme, is_guarded = ("http", "https")[tls is not None], settings.is_guarded(is_tls=tls is not None)
+        self.url = url(scheme, host, self.port)
+        warn_unless_guarded(scheme, host, self.port, is_guarded=is_guarded)
         self._server = WebServer(
             made, listening, name="SQL server", http2=True, tls=tls, on_end=self._streams.close
         )
@@ -97,3 +109,18 @@ class SqlServer:
         """End all readings and stop. Queries that write to topics resume with the next start."""
         self._server.stop()
         self.engine.close()
+
+
+def _tls_context(
+    settings: AccessSettings, scheme: str, certificate: Path | None, key: Path | None
+) -> ssl.SSLContext | None:
+    """The TLS of the server: of its certificate, or of the listener's properties. Raises ValueError."""
+    if certificate is not None:
+        context = server_context(certificate, key, http2=True)
+        settings.ask_for_certificates(context)
+        return context
+    if scheme == "http":
+        return None
+    context = settings.tls_context()
+    offer(context, http2=True)
+    return context

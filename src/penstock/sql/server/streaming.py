@@ -53,6 +53,11 @@ class Streams:
                 self._ended_rows += reading.rows
         reading.close()
 
+    def is_read_by(self, query_id: str, reader: str) -> bool:
+        """Whether a query is read by this client."""
+        with self._lock:
+            return any(each.query_id == query_id and each.reader == reader for each in self._open)
+
     @property
     def rows(self) -> int:
         """Rows of all readings so far."""

@@ -14,11 +14,14 @@ from penstock.client.producing.producer import ProducerConfig
 from penstock.client.reading.fetcher import FetchConfig
 from penstock.client.settings import boolean, one_of, property_names, text, whole_number
 from penstock.registry.client.config import RegistryConfig
+from penstock.security.access import settings as access
+from penstock.security.tls.settings import CLIENT_AUTH
 from penstock.sql.engine.ground import accepted_properties as accepted
 from penstock.sql.engine.ground.errors import EngineError, ErrorCode
 from penstock.sql.evaluation import builtin
 from penstock.sql.planning import CACHE
 from penstock.sql.planning.processing_log import FAIL_ON_NO_TIME, FAIL_ON_UNREADABLE
+from penstock.web.listeners import Listener
 
 STREAMS_PREFIX: Final = "ksql.streams."
 OFFSET_RESET: Final = "auto.offset.reset"
@@ -28,8 +31,6 @@ PUSH_STATE_BYTES: Final = "penstock.push.query.state.max.bytes"
 
 ksqlDB has no such limit.
 """
-USERS_FILE: Final = "penstock.authentication.users"
-"""The file of users for `authentication.method=BASIC`."""
 IDLE_TIMEOUT_S: Final = "ksql.idle.connection.timeout.seconds"
 REGISTRY_PREFIX: Final = "ksql.schema.registry."
 _ANY_MS: Final = whole_number(0, 2**53)
@@ -37,7 +38,12 @@ _ANY_MS: Final = whole_number(0, 2**53)
 
 PULL_LAG_MAX: Final = "ksql.query.pull.max.allowed.offset.lag"
 """Limit on the records that a table may lag behind its topic when a pull query reads it."""
-OF_SERVER: Final = ("ksql.", "penstock.", "access.control.", "authentication.")
+LISTENERS: Final = "listeners"
+"""The address of the server, with http or https."""
+OF_SERVER: Final = (
+    *("ksql.", "penstock.", "access.control.", "authentication.", LISTENERS),
+    *(access.CLIENT_AUTHENTICATION, access.PRINCIPAL_RULES),
+)
 """The prefixes of properties that don't concern the clients of the cluster."""
 
 _OF_CONNECTIONS: Final = ("bootstrap.", "security.", "ssl.", "sasl.")
@@ -111,11 +117,14 @@ _OWN: Final = (
     Property("access.control.allow.origin", "", str),
     Property("access.control.allow.methods", "", str),
     Property("access.control.allow.headers", "", str),
-    Property("authentication.method", "NONE", one_of("none", "basic")),
-    Property("authentication.realm", "", str),
-    Property("authentication.roles", "*", str),
-    Property("authentication.skip.paths", "", str),
-    Property(USERS_FILE, None, text),
+    Property(access.METHOD, "NONE", one_of(*access.METHODS)),
+    Property(access.REALM, "", str),
+    Property(access.ROLES, "*", str),
+    Property(access.SKIP_PATHS, "", str),
+    Property(access.USERS, None, text),
+    Property(access.CLIENT_AUTHENTICATION, "NONE", one_of(*CLIENT_AUTH)),
+    Property(access.PRINCIPAL_RULES, None, text),
+    Property(LISTENERS, None, Listener.parse),
     Property(IDLE_TIMEOUT_S, "86400", whole_number(1)),
     Property(PUSH_STATE_BYTES, str(256 << 20), _COUNT),
     _ksql("query.persistent.active.limit", str(2**31 - 1), _COUNT),
