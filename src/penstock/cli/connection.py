@@ -72,17 +72,17 @@ def fail(message: str, code: int = EXIT_REFUSED) -> NoReturn:
 Settings = dict[str, str | int | float | bool | TokenCallback]
 
 
-def read_properties(command_config: Path | None) -> dict[str, str]:
-    """The properties of the client's file, without the address: --bootstrap gives that."""
-    if command_config is None:
+def read_properties(path: Path | None, option: str = "--command-config") -> dict[str, str]:
+    """The properties of the option's file, without the address: --bootstrap gives that."""
+    if path is None:
         return {}
     try:
-        with command_config.open() as file:
+        with path.open() as file:
             properties = resolved(javaproperties.load(file))
     except OSError as error:
-        fail(f"cannot read --command-config {command_config}: {error.strerror}", EXIT_USAGE)
+        fail(f"cannot read {option} {path}: {error.strerror}", EXIT_USAGE)
     except ConfigError as error:
-        fail(f"--command-config {command_config}: {error}", EXIT_USAGE)
+        fail(f"{option} {path}: {error}", EXIT_USAGE)
     properties.pop("bootstrap.servers", None)
     return properties
 

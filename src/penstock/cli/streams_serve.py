@@ -45,7 +45,7 @@ def serve(
     ] = 8066,
     advertised: Annotated[
         str | None,
-        typer.Option(metavar="URL", help="The URL by which other nodes reach this one: http://HOST:PORT."),
+        typer.Option(metavar="URL", help="The URL by which other nodes reach this one: http(s)://HOST:PORT."),
     ] = None,
     store: Annotated[
         list[str] | None,
@@ -57,6 +57,14 @@ def serve(
     session_timeout_ms: Annotated[
         int, typer.Option(metavar="MS", min=1, help="Remove a node that has sent no heartbeat for this long.")
     ] = 10_000,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            "--config",
+            metavar="FILE",
+            help="A file with the properties of the HTTP server: TLS and authentication (docs/security.md).",
+        ),
+    ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
 ) -> None:
@@ -68,7 +76,7 @@ def serve(
     require_packages(_REQUIRED, "queries", "serving stores")
     from penstock.views.server import ViewServer
 
-    properties = read_properties(command_config)
+    properties, server_properties = read_properties(command_config), read_properties(config, "--config")
     try:
         application = load_app(file, name_of_app)[0]
         server = ViewServer(
@@ -81,6 +89,7 @@ def serve(
             session_timeout_ms=session_timeout_ms,
             stores=store,
             properties=properties,
+            server_properties=server_properties,
         )
     except (AppFileError, ConfigError, StreamsError) as error:
         fail(str(error), EXIT_USAGE)

@@ -94,3 +94,17 @@ class ViewsClosed(ViewError):
 
     code = "CLOSED"
     status = 503
+
+
+class Unauthenticated(ViewError):
+    """Over HTTP: the client has shown no valid credentials."""
+
+    code = "UNAUTHENTICATED"
+    status = 401
+
+
+class Forbidden(ViewError):
+    """Over HTTP: the client has not the role that the request needs."""
+
+    code = "FORBIDDEN"
+    status = 403

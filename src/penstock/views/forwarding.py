@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections import deque
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
@@ -68,16 +70,24 @@ class _Link:
 
 
 class Forwarder:
-    """A client for requests to other nodes, which belongs to one event loop."""
+    """A client for requests to other nodes, which belongs to one event loop.
 
-    def __init__(self) -> None:
+    Args:
+        tls: the context for nodes with HTTPS. With it, nodes without HTTPS are not asked: they are no nodes
+            of this application, and would see the credentials.
+        credentials: headers that identify this node to the others.
+    """
+
+    def __init__(self, tls: ssl.SSLContext | None = None, credentials: Sequence[Header] = ()) -> None:
+        self._tls = tls
+        self._credentials = list(credentials)
         self._kept: dict[str, deque[_Link]] = {}
 
     async def get(self, endpoint: str, target: str, headers: list[Header], timeout_s: float) -> Response:
         """Send a GET request; ``target`` is the encoded path and query. Raises Unreachable."""
         try:
             async with asyncio.timeout(timeout_s):
-                return await self._get(endpoint, target, headers)
+                return await self._get(endpoint, target, [*headers, *self._credentials])
         except (OSError, TimeoutError, h11.ProtocolError) as error:
             raise Unreachable(f"{endpoint}: {error or type(error).__name__}") from error
 
@@ -93,8 +103,13 @@ class Forwarder:
 
     async def _connect(self, endpoint: str) -> _Link:
         address = urlsplit(endpoint)
+        is_https = address.scheme == "https"
+        if is_https != (self._tls is not None):
+            expected = "http" if self._tls is None else "https"
+            raise ConnectionRefusedError(f"expected {expected}, as this node has it")
+        port = address.port or (443 if is_https else 80)
         async with asyncio.timeout(_CONNECT_S):
-            reader, writer = await asyncio.open_connection(address.hostname, address.port or 80)
+            reader, writer = await asyncio.open_connection(address.hostname, port, ssl=self._tls)
         return _Link(reader, writer, address.netloc)
 
     async def _on(self, link: _Link, kept: deque[_Link], target: str, headers: list[Header]) -> Response:

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
+from collections.abc import Mapping
+from functools import partial
 from typing import Final
 from urllib.parse import unquote
 
@@ -15,15 +18,17 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 from starlette.types import Lifespan
 
 from penstock.monitoring.process import registry_of
+from penstock.security.access.access import Access
+from penstock.security.access.roles import VISITOR, Identity, Role
 from penstock.topology.errors import StreamsError
 from penstock.views.asking import asked_by
-from penstock.views.errors import InvalidQuery, KeyNotFound, ViewError
+from penstock.views.errors import Forbidden, InvalidQuery, KeyNotFound, Unauthenticated, ViewError
 from penstock.views.metrics import ViewMetrics, endpoint_of
 from penstock.views.node import FORWARDED, Node, body_of
+from penstock.web.guard import Guard, identity_of, route
 from penstock.web.metrics import CountRequests, RequestMetrics, answer_metrics
 
 log = logging.getLogger(__name__)
@@ -33,8 +38,27 @@ AT_LEAST_HEADER: Final = "penstock-at-least"
 _JSON: Final = "application/json"
 
 
-def application(node: Node, lifespan: Lifespan[Starlette] | None = None) -> Starlette:
-    """Create the ASGI application of one node."""
+PATHS: Final[Mapping[str, Role]] = {
+    "/stores": Role.READER,
+    "/stores/{rest:path}": Role.READER,
+    "/health": Role.READER,
+    "/health/ready": Role.READER,
+    "/metrics": Role.READER,
+}
+"""The role that each path needs."""
+
+
+def application(
+    node: Node,
+    lifespan: Lifespan[Starlette] | None = None,
+    *,
+    access: Access | None = None,
+    open_paths: re.Pattern[str] | None = None,
+) -> Starlette:
+    """Create the ASGI application of one node.
+
+    ``access`` decides who may send requests; None allows everybody. ``open_paths`` are exempt.
+    """
     requests = RequestMetrics()
     of_node = ViewMetrics(node.held, lambda: len(node.routes.members), lambda: node.views.trouble is None)
     registry = registry_of(requests, of_node)
@@ -46,9 +70,13 @@ def application(node: Node, lifespan: Lifespan[Starlette] | None = None) -> Star
         return _json(node.health())
 
     async def ready(request: Request) -> Response:
-        """Answer load balancers: 503 until every store on this node has been read from its log."""
+        """Answer load balancers: 503 until every store on this node has been read from its log.
+
+        They need no credentials, and without these learn no more than that.
+        """
         found = node.health()
-        return _json(found, 200 if found["status"] == "ready" else 503)
+        shown = {"status": found["status"]} if identity_of(request.scope) is VISITOR else found
+        return _json(shown, 200 if found["status"] == "ready" else 503)
 
     async def metrics(request: Request) -> Response:
         return await asyncio.to_thread(answer_metrics, registry, request.headers.get("accept"))
@@ -63,19 +91,21 @@ def application(node: Node, lifespan: Lifespan[Starlette] | None = None) -> Star
             log.warning("request failed path=%s error=%s", request.url.path, error)
             return _failure(ViewError(str(error)))
 
+    made = partial(route, roles=PATHS, refuse=_forbidden)
     routes = [
-        Route("/stores", stores),
-        Route("/stores/{rest:path}", store),
-        Route("/health", health),
-        Route("/health/ready", ready),
-        Route("/metrics", metrics),
+        made("/stores", stores),
+        made("/stores/{rest:path}", store),
+        made("/health", health),
+        made("/health/ready", ready),
+        made("/metrics", metrics),
     ]
     counting = Middleware(CountRequests, metrics=requests, endpoint_of=endpoint_of)
+    guard = Middleware(Guard, access=access or Access(), refusal=_unauthenticated, open_paths=open_paths)
     # The server logs unexpected errors.
     return Starlette(
         routes=routes,
         lifespan=lifespan,
-        middleware=[counting],
+        middleware=[counting, guard],
         exception_handlers={Exception: _unexpected},
     )
 
@@ -101,6 +131,14 @@ def _failure(error: ViewError) -> Response:
     headers = {POSITION_HEADER: error.position} if isinstance(error, KeyNotFound) else None
     body = {"code": error.code, "message": str(error), "retriable": error.retriable}
     return _json({"error": body}, error.status, headers)
+
+
+def _unauthenticated() -> Response:
+    return _failure(Unauthenticated("expected the name and the password, or the certificate, of a user"))
+
+
+def _forbidden(identity: Identity, needs: Role) -> Response:
+    return _failure(Forbidden(f"{identity.principal} has not the role {needs.name.lower()}"))
 
 
 async def _unexpected(request: Request, error: Exception) -> Response:

@@ -57,15 +57,18 @@ class Node:
     Args:
         endpoint: this node's own endpoint, as the other nodes know it.
         standbys: how many nodes keep a partition in addition to the first.
+        forwarder: the client for requests to other nodes.
     """
 
-    def __init__(self, views: Views, endpoint: str, standbys: int) -> None:
+    def __init__(
+        self, views: Views, endpoint: str, standbys: int, forwarder: Forwarder | None = None
+    ) -> None:
         self.views = views
         self.endpoint = endpoint
         self.routes = Routes(frozenset(), standbys)
         self._earlier: tuple[Routes, ...] = ()
         self._handing_over: dict[TopicPartition, None] = {}
-        self._forwarder = Forwarder()
+        self._forwarder = forwarder or Forwarder()
 
     def choice(self, topic: str, count: int) -> frozenset[int]:
         """Return the partitions to keep: those that the routes assign, and those not yet handed over."""

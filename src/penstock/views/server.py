@@ -21,12 +21,15 @@ from typing import Final
 from starlette.applications import Starlette
 
 from penstock.client.settings import ConfigError
+from penstock.security.access.exposure import warn_unless_guarded
 from penstock.topology.graph import Topology
+from penstock.views.access import ServerAccess
 from penstock.views.errors import ViewError, ViewsClosed
 from penstock.views.http import application
 from penstock.views.membership import Membership
 from penstock.views.node import Node
 from penstock.views.views import Views
+from penstock.web.listeners import url
 from penstock.web.server import WebServer, listen
 
 log = logging.getLogger(__name__)
@@ -47,17 +50,18 @@ class ViewServer:
     Args:
         topology: the application's topology: ``app.topology()``.
         bootstrap_servers: ``host:port``, several separated by commas.
-        host: the address to listen at. There is no TLS and no authentication: every client that can connect
-            can read.
+        host: the address to listen at. Without authentication, every client that can connect can read.
         port: the port; 0 chooses a free one.
-        advertised: the URL at which other nodes reach this one, ``http://host:port``. Default: host and port;
-            required if the host is ``0.0.0.0``.
+        advertised: the URL at which other nodes reach this one, ``http://host:port`` or https. Default: host
+            and port; required if the host is ``0.0.0.0``.
         standbys: how many nodes keep each partition in addition to the first. With 1, clients do not notice
             the death of a node.
         session_timeout_ms: a node without a heartbeat for this long leaves the group. Brokers accept at least
             6,000 by default.
         stores: names of stores; None: all that can be queried.
         properties: Kafka's client properties.
+        server_properties: TLS and authentication of the server, under the names of Confluent's servers
+            (docs/security.md).
 
     Raises ConfigError, UnknownStore, StoreNotQueryable, and OSError if it can't listen.
     """
@@ -74,12 +78,17 @@ class ViewServer:
         session_timeout_ms: int = SESSION_TIMEOUT_MS,
         stores: Iterable[str] | None = None,
         properties: Mapping[str, str] | None = None,
+        server_properties: Mapping[str, str] | None = None,
     ) -> None:
         if standbys < 0:
             raise ConfigError(f"'standbys': expected 0 or more, found {standbys}")
+        security = ServerAccess.from_properties(server_properties or {})
+        if advertised is not None and not advertised.startswith(f"{security.scheme}://"):
+            raise ConfigError(f"'advertised' is {advertised}: expected {security.scheme}://host:port")
         listening = listen(host, port)
         try:
-            self.endpoint = advertised or _endpoint(host, listening.getsockname()[1])
+            bound: int = listening.getsockname()[1]
+            self.endpoint = advertised or _endpoint(security.scheme, host, bound)
             self.views = Views(
                 topology,
                 bootstrap_servers=bootstrap_servers,
@@ -90,7 +99,7 @@ class ViewServer:
         except BaseException:
             listening.close()
             raise
-        self.node = Node(self.views, self.endpoint, standbys)
+        self.node = Node(self.views, self.endpoint, standbys, security.forwarder)
         self._membership = Membership(
             self.views.config,
             f"{topology.application}-views",
@@ -100,7 +109,11 @@ class ViewServer:
         )
         self._has_joined = threading.Event()
         self._is_closing = False
-        self._server = WebServer(application(self.node, self._lifespan), listening, name="views server")
+        served = application(
+            self.node, self._lifespan, access=security.access, open_paths=security.open_paths
+        )
+        self._server = WebServer(served, listening, name="views server", tls=security.tls)
+        warn_unless_guarded(security.scheme, host, bound, is_guarded=security.is_guarded)
         self._started = threading.Event()
         self._is_process = False
 
@@ -158,9 +171,9 @@ class ViewServer:
                 gc.freeze()
 
 
-def _endpoint(host: str, port: int) -> str:
+def _endpoint(scheme: str, host: str, port: int) -> str:
     if host in _EVERYWHERE:
         raise ConfigError(
             f"listening on {host}: expected 'advertised', the URL at which other nodes reach this one"
         )
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    return url(scheme, host, port)
