@@ -22,6 +22,11 @@ BY_PART_OF_THE_NAME = {
     "ssl.cipher.suites": "security.tls.settings",
     "ssl.enabled.protocols": "security.tls.settings",
     "ssl.endpoint.identification.algorithm": "security.tls.settings",
+    **{
+        name: "broker.metrics.server.access_settings"
+        for name in BROKER_KEYS
+        if name.startswith(("penstock.metrics.authentication.", "penstock.metrics.ssl."))
+    },
 }
 """Configs whose names the code composes where it reads them."""
 

@@ -57,6 +57,8 @@ from penstock.broker.tls.listeners import NodeTls
 from penstock.metadata.configs import BrokerConfig, InvalidConfig
 from penstock.metadata.configs.support import settings_without_effect
 from penstock.metadata.image import MetadataDelta, ResourceType
+from penstock.security.access.errors import InvalidAccess
+from penstock.security.access.exposure import warn_of_open_listeners
 from penstock.security.oauth.errors import KeysUnavailable
 from penstock.security.tls.errors import InvalidTls
 from penstock.storage.directories.log_manager import LogManager
@@ -430,8 +432,7 @@ class Broker:
             for listener in self.config.listeners
             if not listener.is_on_loopback and not self._authenticates(listener.name)
         ]
-        if names:
-            log.warning("clients are not authenticated listeners=%s remedy=docs/security.md", ",".join(names))
+        warn_of_open_listeners(names)
 
     def _authenticates(self, listener_name: str) -> bool:
         tls = self.tls.of(listener_name)
@@ -521,11 +522,16 @@ class Broker:
     def _serve_metrics(self) -> None:
         port = self.config.get_int("penstock.metrics.port")
         if port >= 0:
-            from penstock.broker.metrics.server import serve  # the import takes 0.1 s, so only on demand
+            # The import takes 0.1 s, so only on demand.
+            from penstock.broker.metrics.server import access_settings, serve
 
             host = self.config.get_str("penstock.metrics.host")
             try:
-                self.monitoring = serve(self, host, port)
+                self.monitoring = serve(self, host, port, access_settings(self.config))
+            except InvalidAccess as error:
+                raise CannotStart(
+                    f"cannot serve metrics, with the settings penstock.metrics.…: {error}"
+                ) from None
             except OSError as error:
                 raise CannotStart(
                     f"cannot serve metrics at {host}:{port}: {error.strerror or error}; set "

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -23,9 +23,13 @@ from penstock.broker.metrics.storage_metrics import storage_metrics
 from penstock.broker.metrics.transaction_metrics import transaction_metrics
 from penstock.monitoring.process import registry_of
 from penstock.monitoring.server import MonitoringServer
+from penstock.security.access.settings import AccessSettings
 
 if TYPE_CHECKING:
     from penstock.broker.metrics.host import MetricsHost
+    from penstock.metadata.configs import BrokerConfig
+
+_PREFIX: Final = "penstock.metrics."
 
 
 class BrokerCollector(Collector):
@@ -173,11 +177,17 @@ class BrokerCollector(Collector):
         ]
 
 
-def serve(node: MetricsHost, host: str, port: int) -> MonitoringServer:
-    """Serve the metrics and the probes of a node. Raises OSError."""
+def access_settings(config: BrokerConfig) -> AccessSettings:
+    """Read who may read the metrics of a node. Raises InvalidAccess."""
+    return AccessSettings.from_configs(lambda name: config.get(f"{_PREFIX}{name.removeprefix('penstock.')}"))
+
+
+def serve(node: MetricsHost, host: str, port: int, settings: AccessSettings) -> MonitoringServer:
+    """Serve the metrics and the probes of a node. Raises OSError, InvalidAccess."""
     return MonitoringServer(
         registry_of(BrokerCollector(node)),
         host,
         port,
         {"/healthz": partial(liveness_problem, node.loop), "/readyz": partial(readiness_problem, node)},
+        settings,
     )

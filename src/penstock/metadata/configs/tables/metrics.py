@@ -35,6 +35,32 @@ penstock.metrics.port: int = -1 [-1..65535]
     Port on which metrics and probes are served, 0 for a free one; -1 serves none.
 penstock.metrics.host: string = 127.0.0.1
     Address on which metrics and probes are served.
+penstock.metrics.authentication.method: string = NONE any-case {NONE, BASIC}
+    How clients of the metrics authenticate; probes are open to everybody.
+penstock.metrics.authentication.users: string
+    File of the users that may read the metrics, with passwords and roles.
+penstock.metrics.authentication.roles: list = *
+    Roles of users that may read the metrics; * means all.
+penstock.metrics.authentication.realm: string = penstock
+    Realm that clients of the metrics see when they are asked for a password.
+penstock.metrics.ssl.client.authentication: string = NONE any-case {NONE, REQUESTED, REQUIRED}
+    Whether clients of the metrics must, may or need not show a certificate.
+penstock.metrics.ssl.principal.mapping.rules: string = DEFAULT
+    Rules that turn the name of a certificate into the name of a user of the metrics.
+penstock.metrics.ssl.keystore.type: string
+    Format of the key store: PEM, PKCS12 or JKS; null means what the file holds.
+penstock.metrics.ssl.keystore.location: string
+    File of the key store; with it, metrics and probes are served by HTTPS.
+penstock.metrics.ssl.keystore.password: password
+    Password of the key store.
+penstock.metrics.ssl.key.password: password
+    Password of the private key.
+penstock.metrics.ssl.truststore.type: string
+    Format of the trust store: PEM, PKCS12 or JKS; null means what the file holds.
+penstock.metrics.ssl.truststore.location: string
+    File of the trust store, which decides about the certificates of clients.
+penstock.metrics.ssl.truststore.password: password
+    Password of the trust store.
 client.quota.callback.class: class
     Class that decides client quotas.
 """
