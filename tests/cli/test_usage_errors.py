@@ -16,7 +16,7 @@ from penstock.cli.main import build_app
         ("consume t --max 2", "No such option: --max (Possible options: --max-messages)"),
         (
             "start --registry 127.0.0.1:18081",
-            "(127.0.0.1:18081) (--registry takes no value; --registry-listen does)",
+            "(127.0.0.1:18081) (--registry takes no value; --registry-listen does; --registry-config does)",
         ),
         ("produce t --acks 5", "'5' is not one of '0', '1', 'all'. (see `penstock produce --help`)"),
         ("completion", "Missing argument 'SHELL'. Choose from: bash, zsh, fish"),

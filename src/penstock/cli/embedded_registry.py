@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from penstock.client.errors import ClientError
 from penstock.client.settings import ConfigError
@@ -14,13 +14,20 @@ from penstock.registry.store.image import Broken
 class EmbeddedRegistry:
     """An ordinary schema registry that connects to the node's listener and starts beside the node.
 
-    ``failed`` gets the error that prevents its start; ``is_ready`` is called with its URL once it has
-    started.
+    ``properties`` are those of Confluent's registry, such as its credentials at the node. ``failed`` gets the
+    error that prevents its start; ``is_ready`` is called with its URL once it has started.
     """
 
-    def __init__(self, bootstrap: str, host: str, port: int, is_ready: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        properties: Mapping[str, str],
+        host: str | None,
+        port: int | None,
+        is_ready: Callable[[str], None],
+    ) -> None:
         self.failed: asyncio.Future[object] = asyncio.get_running_loop().create_future()
-        self._properties = {"kafkastore.bootstrap.servers": bootstrap}
+        self._properties = {"kafkastore.bootstrap.servers": bootstrap, **properties}
         self._address = (host, port)
         self._is_ready = is_ready
         self._server: RegistryServer | None = None

@@ -23,14 +23,36 @@ The timeouts are short because producers retry by themselves.
 """
 
 
+OF_NODE: Final = {
+    "confluent.basic.auth.user.info": "basic.auth.user.info",
+    "confluent.ssl.truststore.location": "schema.registry.ssl.truststore.location",
+    "confluent.ssl.truststore.type": "schema.registry.ssl.truststore.type",
+    "confluent.ssl.truststore.password": "schema.registry.ssl.truststore.password",
+    "confluent.ssl.keystore.location": "schema.registry.ssl.keystore.location",
+    "confluent.ssl.keystore.type": "schema.registry.ssl.keystore.type",
+    "confluent.ssl.keystore.password": "schema.registry.ssl.keystore.password",
+    "confluent.ssl.key.password": "schema.registry.ssl.key.password",
+}
+"""The configs of a node about its client of the registry, with the names that clients have for them."""
+
+
 class RegisteredIds:
     """The `SchemaIds` of `broker/partitions/schema_validation`, by a registry's client. Thread-safe.
 
-    ``url`` may list several registries. Raises ConfigError.
+    ``url`` may list several registries. ``get`` returns the value of a config in `OF_NODE`, None if it is not
+    set. Raises ConfigError.
     """
 
-    def __init__(self, url: str, clock: Callable[[], float] = time.monotonic) -> None:
-        self._client = RegistryClient(RegistryConfig.from_properties({**_PATIENCE, URL: url}))
+    def __init__(
+        self,
+        url: str,
+        clock: Callable[[], float] = time.monotonic,
+        get: Callable[[str], object] = lambda _: None,
+    ) -> None:
+        given = {name: str(value) for config, name in OF_NODE.items() if (value := get(config)) is not None}
+        if "basic.auth.user.info" in given:
+            given["basic.auth.credentials.source"] = "USER_INFO"
+        self._client = RegistryClient(RegistryConfig.from_properties({**_PATIENCE, **given, URL: url}))
         self._known: Recent[int, frozenset[str]] = Recent(KEPT_S, clock)
         self._aliases: Recent[str, str] = Recent(KEPT_S, clock)  # "" if the name is no alias
 

@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn
 
 import typer
 
@@ -24,6 +24,7 @@ log = logging.getLogger(__name__)
 
 DEFAULT_DATA_DIR = "penstock-data"
 DEFAULT_LISTEN = "127.0.0.1:9092"
+DEFAULT_REGISTRY_LISTEN = "127.0.0.1:8081"
 _SETTING_OF = {
     "--listen": "listeners",
     "--advertised": "advertised.listeners",
@@ -94,11 +95,23 @@ def start(
         typer.Option("--registry", help="Also serve a schema registry; with --brokers, one for all nodes."),
     ] = False,
     registry_listen: Annotated[
-        str,
+        str | None,
         typer.Option(
-            "--registry-listen", metavar="HOST:PORT", help="The address that the registry listens on."
+            "--registry-listen",
+            metavar="HOST:PORT",
+            help=f"The address that the registry listens on. Default: {DEFAULT_REGISTRY_LISTEN}, or that of "
+            "--registry-config.",
         ),
-    ] = "127.0.0.1:8081",
+    ] = None,
+    registry_config: Annotated[
+        Path | None,
+        typer.Option(
+            "--registry-config",
+            metavar="FILE",
+            help="A file like Confluent's schema-registry.properties: the registry's credentials at the node "
+            "(kafkastore.…), and who may send it requests (docs/registry.md).",
+        ),
+    ] = None,
     log_level: Annotated[
         LogLevel | None,
         typer.Option(
@@ -133,7 +146,13 @@ def start(
                 )
             if advertised is not None:
                 raise ValueError(f"--advertised {advertised}: expected one node, without --brokers")
-            _run_several(brokers, data_dir, listen, config, settings, registry_listen if registry else None)
+            if registry_config is not None:
+                raise ValueError(
+                    f"--registry-config {registry_config}: expected one node, without --brokers; start "
+                    "the registry by penstock registry start --config"
+                )
+            registry_at = registry_listen or DEFAULT_REGISTRY_LISTEN
+            _run_several(brokers, data_dir, listen, config, settings, registry_at if registry else None)
         join_words.check_words(node_id, controller, join, {"--config": config})
         if node_id is None:
             broker_config = read_config(data_dir, listen, config, settings, advertised)
@@ -143,11 +162,13 @@ def start(
         _fail(str(error), EXIT_CONFIG)
     except join_words.CannotJoin as error:
         _fail(str(error), EXIT_FAILED)
-    registry_at = _registry_address(registry_listen) if registry else None
+    if registry_config is not None and not registry:
+        _fail(f"--registry-config {registry_config}: expected --registry with it", EXIT_CONFIG)
+    registry_options = _registry_options(registry_listen, registry_config) if registry else None
     from penstock.broker.network.loop_lag import new_event_loop
 
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        code = runner.run(_run(broker_config, registry_at))
+        code = runner.run(_run(broker_config, registry_options))
     sys.exit(code)
 
 
@@ -273,14 +294,14 @@ def _settings(settings: list[str]) -> dict[str, str]:
     return values
 
 
-def _read_properties(file: Path) -> dict[str, str]:
+def _read_properties(file: Path, option: str = "--config") -> dict[str, str]:
     import javaproperties
 
     try:
         with file.open("rb") as stream:
             return dict(javaproperties.load(stream))
     except OSError as error:
-        raise ValueError(f"--config {file}: {error.strerror}") from None
+        raise ValueError(f"{option} {file}: {error.strerror}") from None
 
 
 def _listeners(listen: str) -> str:
@@ -294,28 +315,42 @@ def _check_address(option: str, address: str) -> None:
         raise ValueError(f"{option} {address}: expected HOST:PORT")
 
 
-def _registry_address(listen: str) -> tuple[str, int]:
+class _RegistryOptions(NamedTuple):
+    """The properties of a registry beside the node, and its address if that is not among them."""
+
+    properties: dict[str, str]
+    host: str | None
+    port: int | None
+
+
+def _registry_options(listen: str | None, file: Path | None) -> _RegistryOptions:
     from penstock.cli.registry import require_extra, split_address
 
     require_extra()
     # Import now: it takes half a second, which would block the event loop later.
     importlib.import_module("penstock.cli.embedded_registry")
-    return split_address(listen)
+    try:
+        properties = {} if file is None else _read_properties(file, "--registry-config")
+    except ValueError as error:
+        _fail(str(error), EXIT_CONFIG)
+    if listen is None and "listeners" not in properties:
+        listen = DEFAULT_REGISTRY_LISTEN
+    return _RegistryOptions(properties, *((None, None) if listen is None else split_address(listen)))
 
 
-def _schema_ids(url: str) -> "SchemaIds":
+def _schema_ids(url: str, config: "BrokerConfig") -> "SchemaIds":
     """The schema ids of a registry. Raises InvalidConfig."""
     from penstock.cli.schema_ids import RegisteredIds
     from penstock.client import settings
     from penstock.metadata.configs import InvalidConfig
 
     try:
-        return RegisteredIds(url)
+        return RegisteredIds(url, get=config.get)
     except settings.ConfigError as error:
         raise InvalidConfig("confluent.schema.registry.url", str(error)) from error
 
 
-async def _run(config: "BrokerConfig", registry_at: tuple[str, int] | None) -> int:
+async def _run(config: "BrokerConfig", registry_options: "_RegistryOptions | None") -> int:
     from penstock.broker.node import Broker, CannotStart
     from penstock.broker.setup import log_format
     from penstock.metadata.configs import InvalidConfig
@@ -348,7 +383,7 @@ async def _run(config: "BrokerConfig", registry_at: tuple[str, int] | None) -> i
         )
         url = config["confluent.schema.registry.url"]
         if url:
-            broker.schemas = _schema_ids(str(url))
+            broker.schemas = _schema_ids(str(url), config)
         starting = loop.create_task(broker.start())
         stopped = loop.create_task(stopping.wait())
         await asyncio.wait((starting, stopped), return_when=asyncio.FIRST_COMPLETED)
@@ -368,14 +403,14 @@ async def _run(config: "BrokerConfig", registry_at: tuple[str, int] | None) -> i
     _share_interpreter_often()
     waited: list[asyncio.Future[Any]] = [stopped, broker.died]
     registry = None
-    if registry_at is not None:
+    if registry_options is not None:
         from penstock.cli.embedded_registry import EmbeddedRegistry
 
         def is_ready(registry_url: str) -> None:
             if not url:
-                broker.schemas = _schema_ids(registry_url)
+                broker.schemas = _schema_ids(registry_url, config)
 
-        registry = EmbeddedRegistry(f"{host}:{port}", *registry_at, is_ready)
+        registry = EmbeddedRegistry(f"{host}:{port}", *registry_options, is_ready)
         waited.append(registry.failed)
     await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
     manager.notify(service_manager.STOPPING)

@@ -13,6 +13,22 @@ controlled.shutdown.enable: boolean = true
     Hands leadership over before the broker stops.
 confluent.schema.registry.url: string
     Schema registry that checks records of topics with schema validation.
+confluent.basic.auth.user.info: password
+    Name and password, with a colon between them, of the node's user at the schema registry.
+confluent.ssl.truststore.type: string
+    Format of the trust store for the schema registry: PEM, PKCS12 or JKS; null means what the file holds.
+confluent.ssl.truststore.location: string
+    File of the trust store for the schema registry.
+confluent.ssl.truststore.password: password
+    Password of the trust store for the schema registry.
+confluent.ssl.keystore.type: string
+    Format of the key store for the schema registry: PEM, PKCS12 or JKS; null means what the file holds.
+confluent.ssl.keystore.location: string
+    File of the key store, whose certificate the node shows to the schema registry.
+confluent.ssl.keystore.password: password
+    Password of the key store for the schema registry.
+confluent.ssl.key.password: password
+    Password of the private key for the schema registry.
 unstable.api.versions.enable: boolean = false internal
     Serves API versions that are still in development.
 unstable.feature.versions.enable: boolean = false internal
