@@ -19,6 +19,7 @@ from in_process import run, running_node
 from issuer import Issuer, IssuerServer
 from kafka_node import free_port
 from penstock.broker.node import Broker
+from penstock.registry.api.server import RegistryServer
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "security.md"
 ON_THE_PAGE: Final = "/etc/penstock/"
@@ -45,6 +46,7 @@ def files(tmp_path: Path) -> Path:
     renewed = authority.issue("server", "127.0.0.1", "localhost")
     shutil.copy(renewed.store, tmp_path / "renewed.pem")
     shutil.copy(authority.client.store, tmp_path / "client.pem")
+    shutil.copy(authority.server.store, tmp_path / "registry.pem")
     return tmp_path
 
 
@@ -135,6 +137,39 @@ def test_a_node_encrypts_and_takes_new_certificates(files: Path) -> None:
                 await asyncio.to_thread(shell, files, broker, command)
             (replace,) = commands("Replace certificates")
             await asyncio.to_thread(shell, files, broker, f"{replace} --command-config client.properties")
+
+    run(story())
+
+
+def test_a_registry_knows_users_and_their_roles(files: Path) -> None:
+    settings, users = blocks("The HTTP servers", "properties")
+    (files / "users").write_text(users)
+    (certificates,) = blocks("Certificates instead of passwords", "properties")
+    text = (settings + certificates).replace("https://0.0.0.0:8081", "https://127.0.0.1:0")
+    given = parsed(files, text.replace("registry.example", "localhost"))
+
+    async def story() -> None:
+        async with running_node(files / "node") as broker:
+            (listener,) = broker.config.broker_listeners
+            host, port = broker.advertised(listener.name)
+            servers = {"kafkastore.bootstrap.servers": f"{host}:{port}"}
+            registry = RegistryServer({**servers, **given})
+            await asyncio.to_thread(registry.start)
+            try:
+                printed = ""
+                for command in commands("The HTTP servers"):
+                    line = command.replace("https://registry.example:8081", registry.url)
+                    printed = await asyncio.to_thread(shell, files, broker, line)
+                assert "orders-value" in printed
+                with pytest.raises(AssertionError, match="User is denied operation Write"):
+                    await asyncio.to_thread(
+                        shell,
+                        files,
+                        broker,
+                        "penstock schema register other order.avsc --registry alice.properties",
+                    )
+            finally:
+                await asyncio.to_thread(registry.close)
 
     run(story())
 
