@@ -91,7 +91,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
     },
     "security": {
         "acls": set(),
-        "access": {"permissions", "tls"},
+        "access": {"permissions", "tls", "tokens", "oauth"},
         "authorizer": {"acls"},
         "permissions": {"acls", "authorizer"},
         "scram": set(),

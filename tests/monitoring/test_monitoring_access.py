@@ -13,10 +13,12 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
+import httpx
 import pytest
 
 from certificates import Authority, Identity
 from in_process import run, running_node
+from issuer import AUDIENCE, NAME, Issuer
 from penstock.broker.node import CannotStart
 from penstock.monitoring.process import registry_of
 from penstock.monitoring.server import MonitoringServer
@@ -137,6 +139,35 @@ def test_a_node_serves_metrics_to_readers_only(tmp_path: Path, users: str, autho
                 )
             assert refused.value.headers["WWW-Authenticate"] == 'Basic realm="penstock"'
             assert await broker.run_in_worker(get, f"{url}/healthz", None, trusting(authority)) == 200
+
+    run(story())
+
+
+def test_a_node_takes_tokens_by_its_own_settings(tmp_path: Path, users: str) -> None:
+    issuer = Issuer()
+    issuer.key("first")
+    (tmp_path / "jwks").write_text(issuer.jwks("first"))
+    settings = {
+        "penstock.metrics.port": "0",
+        "penstock.metrics.authentication.method": "BASIC,BEARER",
+        "penstock.metrics.authentication.users": users,
+        "sasl.oauthbearer.jwks.endpoint.url": (tmp_path / "jwks").as_uri(),
+        "sasl.oauthbearer.expected.issuer": NAME,
+        "sasl.oauthbearer.expected.audience": AUDIENCE,
+    }
+
+    async def story() -> None:
+        async with running_node(tmp_path / "node", **settings) as broker:
+            assert broker.monitoring is not None
+            url = f"http://127.0.0.1:{broker.monitoring.port}/metrics"
+            for principal, status in (("client", 200), ("rita", 401)):
+                headers = {"authorization": f"Bearer {issuer.token(principal)}"}
+                found = await broker.run_in_worker(partial(httpx.get, url, headers=headers))
+                assert found.status_code == status
+            assert found.headers.get_list("www-authenticate") == [
+                'Basic realm="penstock"',
+                'Bearer realm="penstock"',
+            ]
 
     run(story())
 

@@ -52,6 +52,7 @@ class MonitoringServer:
         settings = settings or AccessSettings()
         tls = settings.tls_context() if settings.tls.has_key_store else None
         self._access = settings.access(is_tls=tls is not None)
+        self._access.start()
         self._metrics = make_wsgi_app(registry)
         self._probes = dict(probes or {})
         self._server = _server_of(host)((host, port), tls)
@@ -67,6 +68,7 @@ class MonitoringServer:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
+        self._access.close()
 
     def _answer(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         path = environ["PATH_INFO"]

@@ -54,6 +54,7 @@ class ServerAccess:
             access = settings.access(is_tls=is_tls)
             tls = settings.tls_context() if is_tls else None
             to_nodes = client_context(settings.tls) if is_tls else None
+            access.start()
         except (InvalidAccess, InvalidTls) as error:
             raise ConfigError(str(error)) from None
         credentials = _credentials(properties)

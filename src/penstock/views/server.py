@@ -85,6 +85,7 @@ class ViewServer:
         security = ServerAccess.from_properties(server_properties or {})
         if advertised is not None and not advertised.startswith(f"{security.scheme}://"):
             raise ConfigError(f"'advertised' is {advertised}: expected {security.scheme}://host:port")
+        self._access = security.access
         listening = listen(host, port)
         try:
             bound: int = listening.getsockname()[1]
@@ -161,6 +162,7 @@ class ViewServer:
             await asyncio.to_thread(self._membership.close)
             await asyncio.to_thread(self.views.close)
             self.node.close()
+            self._access.close()
 
     def _settle(self) -> None:
         """Exempt the keys from garbage collection once all logs are read, because most of them will stay."""

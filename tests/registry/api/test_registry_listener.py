@@ -154,7 +154,11 @@ def test_a_challenge_names_the_realm(penstock_cluster, tmp_path):
         ({"listeners": "http://a:1,https://a:2"}, "expected one http://HOST:PORT"),
         ({"inter.instance.protocol": "https"}, "is https, and 'listeners' has only http"),
         ({"authentication.method": "BASIC"}, "'penstock.authentication.users' go together"),
-        ({"authentication.method": "BEARER"}, "expected one of none, basic"),
+        (
+            {"authentication.method": "BEARER"},
+            r"is BEARER: sasl\.oauthbearer\.jwks\.endpoint\.url: it is not",
+        ),
+        ({"authentication.method": "DIGEST"}, "expected one of none, basic, bearer"),
         ({"penstock.authentication.users": "/nowhere"}, "go together"),
         (
             {"authentication.method": "BASIC", "penstock.authentication.users": "/nowhere"},

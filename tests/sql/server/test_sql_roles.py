@@ -16,6 +16,7 @@ from shell_terminal import run_shell
 from sql_service import Service, served, unique
 
 from certificates import Authority, Identity
+from issuer import AUDIENCE, NAME, Issuer
 from penstock.client.settings import ConfigError
 from penstock.security.access.access import Access
 from penstock.security.access.roles import Role
@@ -226,6 +227,33 @@ def test_settings_that_let_nobody_in_are_told(
     with pytest.raises(ConfigError, match=told):
         SqlServer(engine, port=0)
     engine.close()
+
+
+def test_tokens_identify_clients(penstock_cluster: Cluster, users: Path, tmp_path: Path) -> None:
+    issuer = Issuer()
+    issuer.key("first")
+    (tmp_path / "jwks").write_text(issuer.jwks("first"))
+    properties = {
+        "authentication.method": "BEARER",
+        "penstock.authentication.users": str(users),
+        "sasl.oauthbearer.jwks.endpoint.url": (tmp_path / "jwks").as_uri(),
+        "sasl.oauthbearer.expected.issuer": NAME,
+        "sasl.oauthbearer.expected.audience": AUDIENCE,
+    }
+    with served(penstock_cluster.bootstrap_servers, **properties) as service:
+        for token, path, status in (
+            (issuer.token("client"), "/info", 200),
+            (issuer.token("client"), "/ksql/terminate", 403),
+            (issuer.token("adam"), "/info", 401),  # has a password
+            (Issuer().token("client"), "/info", 401),
+        ):
+            method = "POST" if path == "/ksql/terminate" else "GET"
+            headers = {"authorization": f"Bearer {token}"}
+            found = httpx.request(method, f"{service.url}{path}", headers=headers)
+            assert found.status_code == status, found.text
+        (tmp_path / "shell.properties").write_text(f"bearer.auth.token={issuer.token('client')}\n")
+        words = ("--config-file", str(tmp_path / "shell.properties"), "-e", "SHOW STREAMS;")
+        assert run_shell(service.url, tmp_path, *words).exit_code == 0
 
 
 def test_a_server_that_others_reach_is_named_at_the_start(

@@ -23,7 +23,7 @@ from penstock.broker.metrics.storage_metrics import storage_metrics
 from penstock.broker.metrics.transaction_metrics import transaction_metrics
 from penstock.monitoring.process import registry_of
 from penstock.monitoring.server import MonitoringServer
-from penstock.security.access.settings import AccessSettings
+from penstock.security.access.settings import TOKEN_SETTINGS, AccessSettings
 
 if TYPE_CHECKING:
     from penstock.broker.metrics.host import MetricsHost
@@ -178,8 +178,15 @@ class BrokerCollector(Collector):
 
 
 def access_settings(config: BrokerConfig) -> AccessSettings:
-    """Read who may read the metrics of a node. Raises InvalidAccess."""
-    return AccessSettings.from_configs(lambda name: config.get(f"{_PREFIX}{name.removeprefix('penstock.')}"))
+    """Read who may read the metrics of a node. Raises InvalidAccess.
+
+    The settings of tokens are those of the node, without a prefix.
+    """
+    return AccessSettings.from_configs(
+        lambda name: config.get(
+            name if name in TOKEN_SETTINGS else f"{_PREFIX}{name.removeprefix('penstock.')}"
+        )
+    )
 
 
 def serve(node: MetricsHost, host: str, port: int, settings: AccessSettings) -> MonitoringServer:

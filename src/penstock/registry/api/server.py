@@ -17,6 +17,7 @@ from penstock.registry.api.listener import ListenerConfig
 from penstock.registry.store.config import StoreConfig, settings_from
 from penstock.registry.store.election import Identity
 from penstock.registry.store.store import Store
+from penstock.security.access.errors import InvalidAccess
 from penstock.security.access.exposure import warn_unless_guarded
 from penstock.web.server import WebServer, listen
 
@@ -49,7 +50,7 @@ class RegistryServer:
         config = StoreConfig.from_properties(properties)
         settings = settings_from(properties)
         listener = ListenerConfig.from_properties(properties)
-        tls, access = listener.tls_context(), listener.access()
+        tls, self._access = listener.tls_context(), listener.access()
         host = listener.host if host is None else host
         advertised = advertised or listener.advertised
         if advertised is None and host in _EVERYWHERE:
@@ -64,7 +65,7 @@ class RegistryServer:
         served = application(
             self.store,
             version("penstock"),
-            access=access,
+            access=self._access,
             open_paths=listener.access_settings.open_paths,
             tls=to_leader,
         )
@@ -76,14 +77,22 @@ class RegistryServer:
             self._server.serve_here()
         finally:
             self.store.close()
+            self._access.close()
 
     def prepare(self) -> None:
-        """Load all schemas; requests that arrive earlier wait. Raises the same errors as `Store.start`."""
+        """Load all schemas; requests that arrive earlier wait.
+
+        Raises the same errors as `Store.start`, and ConfigError if there are no keys for tokens.
+        """
         try:
+            self._access.start()
             self.store.start()
-        except BaseException:
+        except BaseException as error:
             self._server.give_up()
             self.store.close()
+            self._access.close()
+            if isinstance(error, InvalidAccess):
+                raise ConfigError(str(error)) from None
             raise
 
     def start(self) -> None:
@@ -95,3 +104,4 @@ class RegistryServer:
         """Leave the group and stop."""
         self._server.stop()
         self.store.close()
+        self._access.close()

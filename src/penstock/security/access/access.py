@@ -10,13 +10,20 @@ from __future__ import annotations
 
 import base64
 import binascii
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Final, TypeAlias
 
+from penstock.security.access.errors import InvalidAccess
 from penstock.security.access.roles import EVERYBODY, Identity
 from penstock.security.access.users import User, Users
+from penstock.security.oauth.errors import KeysUnavailable
+from penstock.security.oauth.validator import TokenValidator
 from penstock.security.tls.principals import SslPrincipals
+from penstock.security.tokens.compact import InvalidToken
+
+log = logging.getLogger(__name__)
 
 _PREFIX: Final = "User:"
 _CERTIFICATES: Final = 1024
@@ -35,6 +42,7 @@ class Access:
             everything.
         principals: the mapping of certificates to principals.
         realm: the realm of challenges.
+        tokens: the validator of bearer tokens, which name a user without a password.
     """
 
     def __init__(
@@ -43,13 +51,29 @@ class Access:
         schemes: Mapping[str, Scheme] | None = None,
         principals: SslPrincipals | None = None,
         realm: str = "",
+        tokens: TokenValidator | None = None,
     ) -> None:
         self._users = users
         self._schemes = dict(schemes or {})
+        self._tokens = tokens
+        if tokens is not None:
+            self._schemes["bearer"] = self._by_token
         self._principal_of = lru_cache(_CERTIFICATES)((principals or SslPrincipals()).principal_of)
         realm = realm.replace("\\", "").replace('"', "'")
         self.challenges = tuple(f'{scheme.capitalize()} realm="{realm}"' for scheme in self._schemes)
         """The values of WWW-Authenticate in a refusal."""
+
+    def start(self) -> None:
+        """Get the keys of the tokens' issuer, if there are tokens; this may block. Raises InvalidAccess."""
+        if self._tokens is not None:
+            try:
+                self._tokens.start()
+            except KeysUnavailable as error:
+                raise InvalidAccess(f"there are no keys for tokens: {error}") from None
+
+    def close(self) -> None:
+        if self._tokens is not None:
+            self._tokens.close()
 
     @property
     def is_open(self) -> bool:
@@ -75,6 +99,14 @@ class Access:
         except ValueError:  # no rule maps the name, or it cannot be read
             return None
         return self.without_password(principal.removeprefix(_PREFIX), is_certified=True)
+
+    def _by_token(self, credentials: str) -> Identity | None:
+        assert self._tokens is not None
+        try:
+            return self.without_password(self._tokens(credentials).principal)
+        except InvalidToken as error:
+            log.info("a token is refused reason=%s", error)
+            return None
 
     def without_password(self, name: str, *, is_certified: bool = False) -> Identity | None:
         """Return a user that has no password in the file; None if there is none of this name."""

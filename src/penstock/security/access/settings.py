@@ -16,6 +16,15 @@ from typing import Final
 from penstock.security.access.access import Access, by_password
 from penstock.security.access.errors import InvalidAccess
 from penstock.security.access.users import Users, UsersFile
+from penstock.security.oauth.errors import InvalidOAuth
+from penstock.security.oauth.names import (
+    EXPECTED_AUDIENCE,
+    EXPECTED_ISSUER,
+    JWKS_URL,
+    PRINCIPAL_CLAIM,
+    SCOPE_CLAIM,
+)
+from penstock.security.oauth.validator import TokenValidator, read_validator
 from penstock.security.tls.contexts import ask_for_certificates, server_context
 from penstock.security.tls.errors import InvalidTls
 from penstock.security.tls.principals import SslPrincipals
@@ -28,7 +37,21 @@ SKIP_PATHS: Final = "authentication.skip.paths"
 USERS: Final = "penstock.authentication.users"
 CLIENT_AUTHENTICATION: Final = "ssl.client.authentication"
 PRINCIPAL_RULES: Final = "ssl.principal.mapping.rules"
-METHODS: Final = ("none", "basic")
+METHODS: Final = ("none", "basic", "bearer")
+JWKS_STORE: Final = "penstock.authentication.jwks."
+"""The prefix of the settings of the trust store for the issuer's endpoint."""
+_NUMBERS: Final = (
+    "sasl.oauthbearer.clock.skew.seconds",
+    "sasl.oauthbearer.jwks.endpoint.refresh.ms",
+    "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms",
+    "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms",
+)
+ISSUER_SETTINGS: Final = (JWKS_URL, EXPECTED_ISSUER, EXPECTED_AUDIENCE, *_NUMBERS)
+TOKEN_SETTINGS: Final = (*ISSUER_SETTINGS, PRINCIPAL_CLAIM, SCOPE_CLAIM)
+"""The settings of bearer tokens, under Kafka's names. Clients of Kafka have the last two as well."""
+JWKS_STORE_SETTINGS: Final = tuple(
+    f"{JWKS_STORE}ssl.truststore.{each}" for each in ("location", "type", "password")
+)
 
 _LISTS: Final = ("ssl.enabled.protocols", "ssl.cipher.suites")
 
@@ -40,18 +63,19 @@ Get = Callable[[str], object]
 class AccessSettings:
     """The settings of one server. ``tls`` has its key store and trust store, with or without HTTPS."""
 
-    method: str = "none"
+    methods: tuple[str, ...] = ()
     roles: tuple[str, ...] = ("*",)
     realm: str = ""
     skip_paths: tuple[str, ...] = ()
     users_file: str | None = None
     principal_rules: str | None = None
     tls: TlsSettings = field(default_factory=TlsSettings)
+    tokens: TokenValidator | None = None
 
     @classmethod
     def from_configs(cls, get: Get, *, realm: str = "") -> AccessSettings:
         """Read the settings; ``realm`` is the default of that setting. Raises InvalidAccess."""
-        method = _choice(METHOD, get, METHODS)
+        methods = parse_methods(get(METHOD))
         client_auth = _choice(CLIENT_AUTHENTICATION, get, CLIENT_AUTH)
         given_realm, users_file, rules = get(REALM), get(USERS), get(PRINCIPAL_RULES)
         try:
@@ -59,24 +83,26 @@ class AccessSettings:
         except InvalidTls as error:
             raise InvalidAccess(str(error)) from None
         settings = cls(
-            method=method,
+            methods=methods,
             roles=_listed(get(ROLES)) or ("*",),
             realm=realm if given_realm is None else str(given_realm),
             skip_paths=_listed(get(SKIP_PATHS)),
             users_file=None if users_file in (None, "") else str(users_file),
             principal_rules=None if rules is None else str(rules),
             tls=tls,
+            tokens=_token_validator(get) if "bearer" in methods else None,
         )
         settings._check()
         return settings
 
     def _check(self) -> None:
-        if self.method == "basic" and self.users_file is None:
-            raise InvalidAccess(f"'{METHOD}' BASIC and '{USERS}' go together: found one of them")
-        if self.method == "none" and self.users_file is not None and self.tls.client_auth == "none":
+        if self.methods and self.users_file is None:
+            shown = ",".join(self.methods).upper()
+            raise InvalidAccess(f"'{METHOD}' {shown} and '{USERS}' go together: found one of them")
+        if not self.methods and self.users_file is not None and self.tls.client_auth == "none":
             raise InvalidAccess(
-                f"'{USERS}' is set, and '{METHOD}' is NONE, but BASIC and '{USERS}' go together, or "
-                f"'{CLIENT_AUTHENTICATION}' and '{USERS}': found one of them"
+                f"'{USERS}' is set, and '{METHOD}' is NONE, but BASIC or BEARER and '{USERS}' go together, "
+                f"or '{CLIENT_AUTHENTICATION}' and '{USERS}': found one of them"
             )
 
     def is_guarded(self, *, is_tls: bool) -> bool:
@@ -120,7 +146,7 @@ class AccessSettings:
         """
         if self.users_file is None:
             return Access()
-        if self.method == "none" and not is_tls:
+        if not self.methods and not is_tls:
             raise InvalidAccess(f"'{CLIENT_AUTHENTICATION}' needs HTTPS, and without it nobody could come in")
 
         def check(users: Users) -> None:
@@ -138,8 +164,41 @@ class AccessSettings:
             principals = SslPrincipals(self.principal_rules)
         except InvalidTls as error:
             raise InvalidAccess(str(error)) from None
-        schemes = {"basic": by_password(users)} if self.method == "basic" else {}
-        return Access(users, schemes, principals, self.realm)
+        schemes = {"basic": by_password(users)} if "basic" in self.methods else {}
+        return Access(users, schemes, principals, self.realm, self.tokens)
+
+
+def parse_methods(value: object) -> tuple[str, ...]:
+    """Parse the methods of authentication by a header; none for NONE. Raises InvalidAccess."""
+    found = tuple(each.lower() for each in _listed(value))
+    unknown = [each for each in found if each not in METHODS]
+    if unknown or ("none" in found and len(found) > 1) or (value is not None and not found):
+        told = f"invalid value {str(value)!r} for '{METHOD}'"
+        raise InvalidAccess(f"{told}: expected one of {', '.join(METHODS)}, or basic,bearer")
+    return () if "none" in found else found
+
+
+def _token_validator(get: Get) -> TokenValidator:
+    def parsed(name: str) -> object:
+        value = get(name)
+        if value is None or name not in (*_NUMBERS, EXPECTED_AUDIENCE):
+            return value
+        return _listed(value) if name == EXPECTED_AUDIENCE else _number(value)
+
+    store = {name.removeprefix(JWKS_STORE): get(name) for name in JWKS_STORE_SETTINGS}
+    options = {name: str(value) for name, value in store.items() if value is not None}
+    try:
+        return read_validator(parsed, options)
+    except InvalidOAuth as error:
+        raise InvalidAccess(f"'{METHOD}' is BEARER: {error}") from None
+
+
+def _number(value: object) -> object:
+    """A number in a text; what is none is returned, so that its error names it."""
+    try:
+        return int(str(value))
+    except ValueError:
+        return value
 
 
 def open_paths(*paths: str) -> re.Pattern[str]:

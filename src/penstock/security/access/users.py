@@ -4,10 +4,10 @@
     bob: MD5:5f4dcc3b5aa765d61d8327deb882cf99, admin
     billing: *, reader
 
-``*`` in the place of the password admits none: such a user shows a certificate of this name. A user without
-any of the roles `reader`, `writer` and `admin` may do everything, because other servers' roles only say who
-comes in. But where a user of the file is a reader or a writer, each of them needs one of the three: a role
-that is misspelt must not give everything.
+``*`` in the place of the password admits none: such a user shows a certificate or a token of this name. A
+user without any of the roles `reader`, `writer` and `admin` may do everything, because other servers' roles
+only say who comes in. But where a user of the file is a reader or a writer, each of them needs one of the
+three: a role that is misspelt must not give everything.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _OTHER_FORMS: Final = ("OBF:", "CRYPT:")
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """A user; without a ``password``, one that comes with a certificate."""
+    """A user; without a ``password``, one that comes with a certificate or a token."""
 
     password: str | None = field(repr=False)
     grants: tuple[Grant, ...]

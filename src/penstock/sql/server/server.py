@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from penstock.client.settings import ConfigError
+from penstock.security.access.errors import InvalidAccess
 from penstock.security.access.exposure import warn_unless_guarded
 from penstock.security.access.settings import AccessSettings
 from penstock.sql.engine import Engine
@@ -63,11 +64,11 @@ class SqlServer:
         try:
             settings = AccessSettings.from_configs(values.get)
             tls = _tls_context(settings, at.scheme, certificate, key)
-            access = settings.access(is_tls=tls is not None)
+            self._access = settings.access(is_tls=tls is not None)
         except ValueError as error:
             raise ConfigError(str(error)) from None
         self._streams = Streams(values.number(IDLE_TIMEOUT_S))
-        made = application(engine, self._streams, access)
+        made = application(engine, self._streams, self._access)
         host = at.host if host is None else host
         listening = listen(host, (at.port or DEFAULT_PORT) if port is None else port)
         self.port = listening.getsockname()[1]
@@ -87,17 +88,22 @@ class SqlServer:
             self._server.serve_here()
         finally:
             self.engine.close()
+            self._access.close()
 
     def prepare(self) -> None:
         """Return once all queries are restored and run; requests wait until then.
 
-        Raises what `Engine.start` raises.
+        Raises what `Engine.start` raises, and ConfigError if there are no keys for tokens.
         """
         try:
+            self._access.start()
             self.engine.start()
-        except BaseException:
+        except BaseException as error:
             self._server.give_up()
             self.engine.close()
+            self._access.close()
+            if isinstance(error, InvalidAccess):
+                raise ConfigError(str(error)) from None
             raise
 
     def start(self) -> None:
@@ -109,6 +115,7 @@ class SqlServer:
         """End all readings and stop. Queries that write to topics resume with the next start."""
         self._server.stop()
         self.engine.close()
+        self._access.close()
 
 
 def _tls_context(

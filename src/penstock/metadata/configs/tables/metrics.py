@@ -35,8 +35,8 @@ penstock.metrics.port: int = -1 [-1..65535]
     Port on which metrics and probes are served, 0 for a free one; -1 serves none.
 penstock.metrics.host: string = 127.0.0.1
     Address on which metrics and probes are served.
-penstock.metrics.authentication.method: string = NONE any-case {NONE, BASIC}
-    How clients of the metrics authenticate; probes are open to everybody.
+penstock.metrics.authentication.method: list = NONE
+    How clients of the metrics authenticate: NONE, or BASIC and BEARER; probes are open to everybody.
 penstock.metrics.authentication.users: string
     File of the users that may read the metrics, with passwords and roles.
 penstock.metrics.authentication.roles: list = *

@@ -42,7 +42,7 @@ LISTENERS: Final = "listeners"
 """The address of the server, with http or https."""
 OF_SERVER: Final = (
     *("ksql.", "penstock.", "access.control.", "authentication.", LISTENERS),
-    *(access.CLIENT_AUTHENTICATION, access.PRINCIPAL_RULES),
+    *(access.CLIENT_AUTHENTICATION, access.PRINCIPAL_RULES, *access.ISSUER_SETTINGS),
 )
 """The prefixes of properties that don't concern the clients of the cluster."""
 
@@ -117,13 +117,14 @@ _OWN: Final = (
     Property("access.control.allow.origin", "", str),
     Property("access.control.allow.methods", "", str),
     Property("access.control.allow.headers", "", str),
-    Property(access.METHOD, "NONE", one_of(*access.METHODS)),
+    Property(access.METHOD, "NONE", access.parse_methods),
     Property(access.REALM, "", str),
     Property(access.ROLES, "*", str),
     Property(access.SKIP_PATHS, "", str),
     Property(access.USERS, None, text),
     Property(access.CLIENT_AUTHENTICATION, "NONE", one_of(*CLIENT_AUTH)),
     Property(access.PRINCIPAL_RULES, None, text),
+    *(Property(name, None, text) for name in (*access.TOKEN_SETTINGS, *access.JWKS_STORE_SETTINGS)),
     Property(LISTENERS, None, Listener.parse),
     Property(IDLE_TIMEOUT_S, "86400", whole_number(1)),
     Property(PUSH_STATE_BYTES, str(256 << 20), _COUNT),
