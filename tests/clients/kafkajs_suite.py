@@ -19,12 +19,12 @@ import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from round_trips import by_confluent_kafka
 from secured_nodes import AUTHORIZER, sasl_of_nodes
 from suites_table import Counts, write_row
 
 from certificates import Authority
 from maven_jars import cache_root, jars_of
+from round_trips import by_confluent_kafka
 from several_nodes import SeveralNodes, kafka_nodes, penstock_nodes
 
 TAG = "v2.2.4"
