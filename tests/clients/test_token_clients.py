@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from round_trips import by_java
 
 from kafka_tools import KafkaTools
 from penstock.security.delegation_tokens import password_of
 from penstock.testing import Cluster
+from round_trips import by_java
 from token_wire import PLAIN, SCRAM, SETTINGS, TokenWire
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
