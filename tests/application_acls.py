@@ -17,7 +17,8 @@ def acls_of(application: str, user: str, **names: str) -> list[Acl]:
 
 
 def _acls(application: str, user: str, names: dict[str, str]) -> Iterator[Acl]:
-    (needs,) = re.findall(rf"^\| {re.escape(application)} \| (.*) \|$", PAGE.read_text(), re.MULTILINE)
+    section = PAGE.read_text().partition("### What applications need\n")[2].partition("\n### ")[0]
+    (needs,) = re.findall(rf"^\| {re.escape(application)} \| (.*) \|$", section, re.MULTILINE)
     for operations, kind, name in re.findall(r"([A-Z_]+(?:, [A-Z_]+)*) on (\w+)(?: `([^`]+)`)?", needs):
         words = [word.lower().replace("_", "-") for word in operations.split(", ")]
         if kind == "Cluster":
