@@ -31,6 +31,7 @@ from penstock.broker.partitions.leadership import IsrProposal
 from penstock.broker.partitions.replica import Replica
 from penstock.broker.partitions.replicated_partition import ReplicatedPartition
 from penstock.broker.partitions.topic_settings import TopicSettings
+from penstock.broker.quotas.client_quotas import UNLIMITED
 from penstock.broker.reading.cold_reads import ColdRead
 from penstock.broker.reading.fetch_session import FetchSessionCache
 from penstock.metadata.image import MetadataImage
@@ -130,6 +131,7 @@ class Node:
         self.lag_time_max_ms = LAG_MS
         # as a handler's broker
         self.fetch_max_bytes = 1 << 20
+        self.quotas = UNLIMITED
         self.cold_reads = ReadsAtOnce()
         self.image = MetadataImage()
         self.loop = SimpleNamespace(time=self.now_s)
