@@ -41,6 +41,7 @@ DRIVER_NEEDS: Final = (
     "cryptography",
     "google-re2",
     "javaproperties",
+    "joserfc",
     "prometheus-client",
     "rich",
     "typer",
