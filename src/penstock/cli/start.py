@@ -353,6 +353,7 @@ def _schema_ids(url: str, config: "BrokerConfig") -> "SchemaIds":
 async def _run(config: "BrokerConfig", registry_options: "_RegistryOptions | None") -> int:
     from penstock.broker.node import Broker, CannotStart
     from penstock.broker.setup import log_format
+    from penstock.broker.setup.freed_memory import keep_freed_memory
     from penstock.metadata.configs import InvalidConfig
     from penstock.processes import service_manager
     from penstock.processes.stop_signals import stop_signals
@@ -384,6 +385,7 @@ async def _run(config: "BrokerConfig", registry_options: "_RegistryOptions | Non
         url = config["confluent.schema.registry.url"]
         if url:
             broker.schemas = _schema_ids(str(url), config)
+        keep_freed_memory()
         starting = loop.create_task(broker.start())
         stopped = loop.create_task(stopping.wait())
         await asyncio.wait((starting, stopped), return_when=asyncio.FIRST_COMPLETED)

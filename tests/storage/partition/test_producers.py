@@ -1,5 +1,6 @@
 """Idempotent producers under Kafka's rules, and their snapshots."""
 
+import random
 import struct
 from pathlib import Path
 
@@ -259,3 +260,46 @@ def test_judgement_against_a_model(
         except LogError as error:
             outcome = type(error).__name__
         assert outcome == expected
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_batches_that_follow_take_a_short_way_to_the_same_state(tmp_path: Path, seed: int) -> None:
+    rng = random.Random(seed)
+    logs = [LogBench(tmp_path / name / "flights-0").open() for name in ("short", "general")]
+    logs[1].producer_state.continued_by = lambda _header: None  # type: ignore[method-assign]
+    sequences = [0, 0, 0]
+    for _ in range(60):
+        producer_id, epoch = rng.randrange(3), rng.choice((0, 0, 0, 0, 1))
+        sequence = sequences[producer_id] if rng.random() < 0.8 else rng.randrange(20)
+        count, transactional = rng.randrange(1, 4), rng.random() < 0.4
+        ends, committed = rng.random() < 0.15, rng.random() < 0.5
+        outcomes: list[object] = []
+        for log in logs:
+            try:
+                if ends:
+                    outcomes.append(append_marker(log, producer_id, epoch, committed=committed))
+                else:
+                    outcomes.append(
+                        append_values(
+                            log,
+                            *(b"%d" % i for i in range(count)),
+                            producer_id=producer_id,
+                            producer_epoch=epoch,
+                            base_sequence=sequence,
+                            transactional=transactional,
+                        )
+                    )
+            except LogError as error:
+                outcomes.append((type(error), str(error)))
+        assert outcomes[0] == outcomes[1]
+        if isinstance(outcomes[0], AppendInfo) and not ends:
+            sequences[producer_id] = sequence + count
+        states = [
+            (
+                {id_: entry.to_snapshot() for id_, entry in log.producer_state.producers.items()},
+                [entry.batches for entry in log.producer_state.producers.values()],
+                list(log.producer_state.open_offsets),
+            )
+            for log in logs
+        ]
+        assert states[0] == states[1]

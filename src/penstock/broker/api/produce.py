@@ -433,10 +433,12 @@ def _append(
         replica.check_enough_replicas()
     if not records:
         raise InvalidBatch("a produce request must have one record batch per partition")
-    headers = batch.validate(records)
-    header = headers[0]
-    if context.api_version < ZSTD_SINCE_VERSION and header.compression == Codec.ZSTD:
-        raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce version 7 (KIP-110)")
+    checks = replica.batch_checks
+    checked = header = checks.check_plain(records)
+    if header is None:
+        header = batch.validate(records)[0]
+        if context.api_version < ZSTD_SINCE_VERSION and header.compression == Codec.ZSTD:
+            raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce version 7 (KIP-110)")
     verification = None
     if header.attributes & batch.TRANSACTIONAL_MASK:
         if request.transactional_id is None:
@@ -445,12 +447,11 @@ def _append(
             verification = verified.of(replica) if _needs_a_word(replica, header) else None
         elif not replica.log.producer_state.is_open(header.producer_id, header.producer_epoch):
             return None
-    checked = replica.batch_checks.check(header, records)
     if checked is None:
-        return None
-    if checked is not header:
-        headers = [checked]
-    return replica.append(records, headers, verification=verification)
+        checked = checks.check(header, records)
+        if checked is None:
+            return None
+    return replica.append(records, [checked], verification=verification)
 
 
 async def _convert_and_append(

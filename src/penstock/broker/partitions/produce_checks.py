@@ -49,6 +49,7 @@ class BatchChecks:
         "_has_schema_rules",
         "_reads_records",
         "_stamps_append_time",
+        "_takes_plain_batches",
         "_timestamps_good_until_ms",
     )
 
@@ -64,7 +65,24 @@ class BatchChecks:
             not self._stamps_append_time and config.message_timestamp_before_max_ms != NO_LOWER_BOUND_MS
         )
         self._reads_records = settings.validates_records or self._compacts or self._has_lower_bound
+        self._takes_plain_batches = (
+            settings.validates_records
+            and self._codec in (None, Codec.NONE)
+            and not (self._compacts or self._has_schema_rules or self._has_lower_bound)
+        )
         self._timestamps_good_until_ms = FOREVER_MS if self._stamps_append_time else 0
+
+    def check_plain(self, records: memoryview) -> BatchHeader | None:
+        """Check an uncompressed batch and its header with one call, as most batches need nothing else.
+
+        Returns None if the batch must be checked by `batch.validate` and `check` instead.
+        """
+        if not self._takes_plain_batches or len(records) > LOOP_BYTES_MAX:
+            return None
+        header = kernel.check_plain_batch(records)
+        if header is None or not self._accepts(header.max_timestamp, header.max_timestamp):
+            return None
+        return header
 
     def check(self, header: BatchHeader, records: memoryview) -> BatchHeader | None:
         """Check a batch whose header is valid; return the header, corrected in ``records`` if it was wrong.

@@ -5,7 +5,7 @@
     compaction        the steps of compaction on one batch
     compaction_runs   the same for many small batches per call
     batch_checks      checks of batches as read from a disk
-    record_checks     checks of the records of produced batches
+    record_checks     checks of produced batches, of their records or as a whole
 
 Each `.pyx` has a twin `_py.py`, whose docstrings describe both: they accept and refuse the same input, and
 produce the same bytes. The twins are used if no C compiler was available at installation, and tests compare

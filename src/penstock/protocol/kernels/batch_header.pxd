@@ -5,6 +5,7 @@ from libc.stdint cimport uint8_t, uint64_t
 # where the fields lie in a header
 cdef enum:
     AT_LENGTH = 8
+    AT_LEADER_EPOCH = 12
     AT_MAGIC = 16
     AT_CRC = 17
     AT_ATTRIBUTES = 21
@@ -13,6 +14,7 @@ cdef enum:
     AT_MAX_TIMESTAMP = 35
     AT_PRODUCER_ID = 43
     AT_PRODUCER_EPOCH = 51
+    AT_BASE_SEQUENCE = 53
     AT_COUNT = 57
 
 

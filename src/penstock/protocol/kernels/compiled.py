@@ -12,7 +12,7 @@ from penstock.protocol.kernels.compaction import (
 )
 from penstock.protocol.kernels.compaction_runs import IndexMarks, ProducerIds, RunFilter, index_run
 from penstock.protocol.kernels.compaction_runs_py import KEPT_IN_EMPTY, KEPT_WHEN_REBUILT, FilteredRun, Run
-from penstock.protocol.kernels.record_checks import check_records
+from penstock.protocol.kernels.record_checks import check_plain_batch, check_records
 
 __all__ = [
     "IMPLEMENTATION",
@@ -28,6 +28,7 @@ __all__ = [
     "Run",
     "RunFilter",
     "check_batches",
+    "check_plain_batch",
     "check_records",
     "index_records",
     "index_run",

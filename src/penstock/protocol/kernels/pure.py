@@ -20,7 +20,7 @@ from penstock.protocol.kernels.compaction_runs_py import (
     RunFilter,
     index_run,
 )
-from penstock.protocol.kernels.record_checks_py import check_records
+from penstock.protocol.kernels.record_checks_py import check_plain_batch, check_records
 
 __all__ = [
     "IMPLEMENTATION",
@@ -36,6 +36,7 @@ __all__ = [
     "Run",
     "RunFilter",
     "check_batches",
+    "check_plain_batch",
     "check_records",
     "index_records",
     "index_run",

@@ -1,1 +1,2 @@
+from penstock.protocol.kernels.record_checks_py import check_plain_batch as check_plain_batch
 from penstock.protocol.kernels.record_checks_py import check_records as check_records

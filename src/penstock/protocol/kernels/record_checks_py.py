@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from penstock.protocol.batch import NO_TIMESTAMP, BatchHeader, Buffer, MalformedRecords
+from penstock.protocol.batch import (
+    HEADER_SIZE,
+    NO_TIMESTAMP,
+    TRANSACTIONAL_MASK,
+    BatchHeader,
+    Buffer,
+    CorruptBatch,
+    InvalidBatch,
+    MalformedRecords,
+    validate,
+)
 from penstock.protocol.records import decode_records
 
 NO_EARLIEST: Final = (1 << 63) - 1
@@ -39,3 +49,20 @@ def check_records(payload: Buffer, header: BatchHeader) -> CheckedRecords:
             latest = max(latest, record.timestamp)
         keyless += record.key is None
     return CheckedRecords(earliest, latest, keyless)
+
+
+def check_plain_batch(batch: memoryview) -> BatchHeader | None:
+    """Check a client's uncompressed batch in one go: its header, its checksum and its records.
+
+    Returns its header if the batch passes `batch.validate` and `check_records`, its largest timestamp is the
+    one that the header states, and no attribute is set except the one of transactions. Otherwise it returns
+    None, and the caller runs these checks one by one to find out why.
+    """
+    try:
+        (header,) = validate(batch)
+        if header.attributes & ~TRANSACTIONAL_MASK:
+            return None
+        checked = check_records(batch[HEADER_SIZE:], header)
+    except (CorruptBatch, InvalidBatch, MalformedRecords):
+        return None
+    return header if checked.latest_timestamp == header.max_timestamp else None

@@ -42,6 +42,7 @@ from penstock.storage.partition.leader_epochs import EpochEntry, LeaderEpochs
 from penstock.storage.partition.log_flusher import CheckpointNotWritten, LogFlusher
 from penstock.storage.partition.producer_replay import rebuild_producers
 from penstock.storage.partition.recovery import LogLoader
+from penstock.storage.producers.producer_entry import ProducerEntry
 from penstock.storage.producers.producer_state import ProducerState
 from penstock.storage.producers.staged_append import Origin, StagedAppend
 from penstock.storage.producers.verification import NOT_REQUIRED, Verification
@@ -200,7 +201,10 @@ class Log:
         count, max_timestamp, idempotent = self._survey(headers, size_bytes)
         next_offset = first_offset + count
         staged: dict[int, StagedAppend] = {}
-        if idempotent:
+        continued: ProducerEntry | None = None
+        if idempotent and len(headers) == 1 and origin is Origin.CLIENT:
+            continued = self.producer_state.continued_by(headers[0])
+        if idempotent and continued is None:
             duplicate = self.producer_state.duplicate_of(headers) if origin is Origin.CLIENT else None
             if duplicate is not None:
                 return AppendInfo(duplicate.first_offset, duplicate.last_offset, duplicate.timestamp, True)
@@ -225,7 +229,9 @@ class Log:
         self.log_end_offset = next_offset
         if leader_epoch != self.leader_epochs.latest and leader_epoch >= 0:
             self.leader_epochs.assign(leader_epoch, first_offset)
-        if staged:
+        if continued is not None:
+            continued.append(headers[0], first_offset)
+        elif staged:
             try:
                 note_append(self.producer_state, staged.values(), segment)
             except OSError as error:

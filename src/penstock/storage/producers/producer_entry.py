@@ -14,6 +14,7 @@ from penstock.protocol.batch import (
 from penstock.storage.producers.snapshot_format import SnapshotEntry
 
 NO_OFFSET: Final = -1
+BATCHES_RETAINED: Final = 5
 _NO_COORDINATOR_EPOCH: Final = -1
 
 
@@ -55,6 +56,17 @@ class ProducerEntry:
     @property
     def last_sequence(self) -> int:
         return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
+
+    def append(self, header: BatchHeader, first_offset: int) -> None:
+        """Add a batch of the same epoch and transaction, written at `first_offset`."""
+        delta = header.last_offset_delta
+        self.extend([BatchMetadata(header.last_sequence, first_offset + delta, delta, header.max_timestamp)])
+        self.last_timestamp = header.max_timestamp
+
+    def extend(self, batches: list[BatchMetadata]) -> None:
+        """Add the batches, and forget all but the last five."""
+        self.batches += batches
+        del self.batches[:-BATCHES_RETAINED]
 
     def duplicate_of(self, header: BatchHeader) -> BatchMetadata | None:
         """The retained batch that `header` repeats, or None."""

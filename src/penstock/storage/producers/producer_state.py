@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Final
 
 from penstock.protocol.batch import BatchHeader, Buffer
 from penstock.protocol.records import EndTxnMarker, decode_batch, decode_end_txn_marker
@@ -29,8 +28,6 @@ from penstock.storage.producers.snapshot_files import ProducerSnapshots
 from penstock.storage.producers.staged_append import Origin, StagedAppend
 from penstock.storage.producers.verification import NOT_REQUIRED, Verification
 
-BATCHES_RETAINED: Final = 5
-
 
 class ProducerState:
     """The producers of one log, the transactions open on it, and the snapshots of both on disk."""
@@ -46,6 +43,26 @@ class ProducerState:
         self.end_offset = 0  # the state covers all records below
 
     # --- appends
+
+    def continued_by(self, header: BatchHeader) -> ProducerEntry | None:
+        """The producer's entry if a client's batch follows its last one and changes nothing else about it.
+
+        Most batches do: their epoch is the last seen, their sequence the next, and they belong to the open
+        transaction, or to none if none is open. After the write, `ProducerEntry.append` adds such a batch.
+        Returns None for all others, which `duplicate_of` and `stage` must look at.
+        """
+        entry = self.producers.get(header.producer_id)
+        if (
+            entry is None
+            or not entry.batches
+            or entry.epoch != header.producer_epoch
+            or entry.batches[-1].last_sequence + 1 != header.base_sequence
+            or (entry.txn_first_offset != NO_OFFSET) != header.is_transactional
+            or header.is_control
+            or self.verifications
+        ):
+            return None
+        return entry
 
     def duplicate_of(self, headers: Iterable[BatchHeader]) -> BatchMetadata | None:
         """The batch that one of `headers` repeats, if its producer sent it as one of its last five."""
@@ -107,8 +124,7 @@ class ProducerState:
         if entry.epoch != pending.epoch:
             entry.epoch = pending.epoch
             entry.batches.clear()
-        entry.batches.extend(pending.batches)
-        del entry.batches[:-BATCHES_RETAINED]
+        entry.extend(pending.batches)
         entry.coordinator_epoch = pending.coordinator_epoch
         entry.last_timestamp = pending.last_timestamp
         entry.txn_first_offset = pending.txn_first_offset
