@@ -16,6 +16,7 @@ from penstock.storage.reading.direct_reads import read_directly
 from penstock.storage.segments.file_slice import FileSlice
 
 MIB = 1 << 20
+PAGE = 4096
 
 
 @pytest.fixture
@@ -77,6 +78,16 @@ def test_a_reader_in_sequence_reads_all_without_the_page_cache(cold_log: Log) ->
         assert found is None or found.is_loose or not found.is_cut
     assert offset == 300
     assert read == content
+
+
+def test_readers_keep_the_kernel_from_reading_ahead(cold_log: Log) -> None:
+    file = cold_log.segments.first.file
+    with pytest.raises(BlockingIOError):
+        file.pread(PAGE, MIB, wait=False)
+    for position in (0, PAGE):
+        file.pread(PAGE, position)
+    assert PAGE_CACHE.holds(file.fd, 0, 2 * PAGE)
+    assert not PAGE_CACHE.holds(file.fd, 2 * PAGE, PAGE)
 
 
 def test_what_follows_is_known_before_it_is_asked_for(cold_log: Log) -> None:

@@ -44,6 +44,11 @@ class FileSystem:
         """
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
 
+    def stop_read_ahead(self, fd: int) -> None:
+        """Have the kernel read no more of a file into the page cache than is asked for."""
+        if hasattr(os, "posix_fadvise"):  # not on macOS
+            os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
+
     def write_all(self, fd: int, data: bytes | bytearray | memoryview, position: int) -> None:
         """Write all of `data` at `position`, continuing after short writes."""
         written = self.pwrite(fd, data, position)

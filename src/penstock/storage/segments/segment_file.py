@@ -18,9 +18,13 @@ class SegmentFile:
     """The file of one segment, opened at first use and closed when the last reference to it is gone.
 
     A reader that holds a slice keeps the descriptor open, and so the bytes, even if the file is deleted.
+
+    Once a reader has come to the file, the kernel does not read ahead in it. Lagging readers read ahead by
+    themselves, past the page cache (`storage.reading.direct_reads`). With the kernel's read-ahead of up to
+    8 MiB, they would always find their next bytes in the page cache, and copy them from there to check them.
     """
 
-    __slots__ = ("_fd", "_files", "path", "readiness")
+    __slots__ = ("_fd", "_files", "_has_readers", "path", "readiness")
 
     def __init__(self, path: Path, files: FileSystem, appended_from: int = 0) -> None:
         self.path = path
@@ -28,6 +32,7 @@ class SegmentFile:
         """The record of which bytes the event loop may send unchecked."""
         self._files = files
         self._fd = -1
+        self._has_readers = False
 
     @property
     def is_open(self) -> bool:
@@ -59,6 +64,9 @@ class SegmentFile:
             return self._files.pread(self.fd, size, position)
         if self._fd < 0:
             raise BlockingIOError(f"{self.path} is not open yet")
+        if not self._has_readers:
+            self._has_readers = True
+            self._files.stop_read_ahead(self._fd)
         if self.is_known_cold_at(position):
             raise BlockingIOError("the bytes are not in memory")  # do not read it, as a worker will
         try:
