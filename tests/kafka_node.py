@@ -1,5 +1,6 @@
 """A real Apache Kafka node (KRaft, one process for both roles) on the jars of the target release."""
 
+import hashlib
 import re
 import shutil
 import socket
@@ -11,6 +12,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+import pytest
+from filelock import FileLock
+
+from maven_jars import cache_root
+
 START_TIMEOUT_S = 90
 STOP_TIMEOUT_S = 60
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
@@ -18,7 +24,11 @@ COMPLAINT = re.compile(r"^\[[^\]]*\] (WARN|ERROR|FATAL) ")
 
 # A process that runs for seconds does not benefit from the second compiler and parallel collection.
 JAVA = ("java", "-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
-JAVA_COMPILER_HEAP = "-J-Xmx512m"
+PROGRAM_OPTIONS = (
+    "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
+    "-Dfile.encoding=UTF-8",
+    "-Dstdout.encoding=UTF-8",
+)
 QUIET_CLASS_DATA = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
 LOGGING = {
     "defaultLogLevel": "info",
@@ -61,27 +71,57 @@ def record_classes(libs: Path) -> None:
     recording.rename(archive)
 
 
+def class_data(libs: Path) -> tuple[str, ...]:
+    """Java's options for the class archive of these jars; none before `record_classes` has written it."""
+    archive = class_archive(libs)
+    return (f"-XX:SharedArchiveFile={archive}", *QUIET_CLASS_DATA) if archive.exists() else ()
+
+
 def class_archive(libs: Path) -> Path:
     """The path of the class archive for these jars and this Java."""
     java = Path(shutil.which(JAVA[0]) or JAVA[0]).resolve()
     return libs / f"{java.as_posix().strip('/').replace('/', '-')}.jsa"
 
 
-def run_java(libs: Path, *words: str, text: str = "", timeout_s: float = 120) -> str:
-    """Run a class of Kafka's, or a source file against its classes, on a text; return what it prints.
+def java_command(libs: Path, main: str, *options: str) -> list[str]:
+    """The command that runs a class from a jar or a directory of jars, or a source file that uses them."""
+    class_path = jars = f"{libs}/*" if libs.is_dir() else str(libs)
+    if main.endswith(".java"):
+        class_path += f":{compiled(jars, Path(main))}"
+        package = re.search(r"^package (.+);", Path(main).read_text(), re.MULTILINE)
+        main = f"{package[1]}.{Path(main).stem}" if package else Path(main).stem
+    return [*JAVA, *class_data(libs), *PROGRAM_OPTIONS, *options, "-cp", class_path, main]
 
-    The test fails if the program does.
+
+def compiled(jars: str, source: Path) -> Path:
+    """The directory with a source file's classes, which the cache keeps between runs.
+
+    A compiler takes longer than most of these programs.
     """
-    options = ["-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-cp", f"{libs}/*"]
+    compiler = shutil.which("javac") or pytest.skip("javac is not installed")
+    inputs = f"{Path(compiler).resolve()}\n{jars}\n{source.read_text()}"
+    classes = cache_root() / "classes" / f"{source.stem}-{hashlib.sha256(inputs.encode()).hexdigest()[:16]}"
+    classes.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(classes.with_suffix(".lock")):
+        if not classes.exists():
+            unfinished = classes.with_suffix(".unfinished")
+            command = [compiler, "-J-Xmx512m", "-nowarn", "-cp", jars, "-d", unfinished, source]
+            subprocess.run(command, check=True)
+            unfinished.rename(classes)
+    return classes
+
+
+def run_java(libs: Path, main: str, *words: str, text: str = "", timeout_s: float = 120) -> str:
+    """Run `java_command` on a text and return what the program prints. The test fails if the program does."""
     done = subprocess.run(
-        [*JAVA, *options, *words],
+        [*java_command(libs, main), *words],
         input=text,
         capture_output=True,
         text=True,
         timeout=timeout_s,
         check=False,
     )
-    assert done.returncode == 0, f"{words}:\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
+    assert done.returncode == 0, f"{main} {words}:\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
     return done.stdout
 
 
@@ -107,8 +147,7 @@ class KafkaNode:
     ) -> None:
         self.data_dir = data_dir or directory / "data"
         self.log_file = directory / "kafka.log"
-        archive = class_archive(libs)
-        self.class_data = (f"-XX:SharedArchiveFile={archive}", *QUIET_CLASS_DATA) if archive.exists() else ()
+        self.class_data = class_data(libs)
         self._libs = libs
         self._port = port or free_port()
         self.format_words = ["--standalone"] if dynamic_quorum else list(format_words)

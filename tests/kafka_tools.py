@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from kafka_node import JAVA
+from kafka_node import java_command
 
 SOURCE = Path(__file__).parent / "cluster" / "KafkaTools.java"
 TIMEOUT_S = 90
@@ -74,9 +74,8 @@ class KafkaTools:
         raise ToolFailed(f"{tool} {' '.join(words)} did not end:\n{b''.join(lines)[-4000:].decode()}")
 
     def __enter__(self) -> Self:
-        options = ["-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-cp", f"{self._libs}/*"]
         self._process = subprocess.Popen(
-            [*JAVA, *options, str(SOURCE)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            java_command(self._libs, str(SOURCE)), stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
         return self
 

@@ -18,7 +18,9 @@ from penstock.spark.launching.session import build_session
 def main(jars: str, servers: str, scratch: Path) -> int:
     conf = {"spark.jars": jars, "spark.sql.shuffle.partitions": "1"}
     # intentional errors would fill the log
-    spark = build_session("spark-connector", "local[2]", conf, profile="quick", log_level="off")
+    spark = build_session(
+        "spark-connector", "local[2]", conf, profile="quick", log_level="off", share_classes=True
+    )
     failed = 0
     for check in (spark_kafka_connector.check, spark_source_options.check):
         try:

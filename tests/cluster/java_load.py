@@ -5,7 +5,7 @@ import sys
 import threading
 from pathlib import Path
 
-from kafka_node import JAVA
+from kafka_node import java_command
 
 sys.path.append(str(Path(__file__).parents[1] / "model"))
 
@@ -25,9 +25,8 @@ class JavaClients:
         self._history = history
         self.processes = [history.new_process() for _ in range(3)]
         words = [bootstrap_servers, *(str(number) for number in (seed, *self.processes, partition))]
-        options = ["-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-cp", f"{libs}/*"]
         self._process = subprocess.Popen(
-            [*JAVA, *options, str(SOURCE), *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            [*java_command(libs, str(SOURCE)), *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
         self._written = threading.Event()
         self._failure: BaseException | None = None

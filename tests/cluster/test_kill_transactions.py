@@ -23,7 +23,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from kafka_node import JAVA, JAVA_COMPILER_HEAP
+from kafka_node import java_command
 from penstock.testing import Cluster
 
 KILLS = int(os.environ.get("PENSTOCK_TRANSACTION_KILLS", "2"))
@@ -165,13 +165,7 @@ def test_kafka_python(tmp_path: Path) -> None:
     [1, pytest.param(3, marks=MANY_ONLY)],
 )
 def test_java_client(tmp_path: Path, kafka_libs: Path, nodes: int) -> None:
-    classes = tmp_path / "classes"
-    source = str(HERE / "TransformLoop.java")
-    subprocess.run(
-        ["javac", JAVA_COMPILER_HEAP, "-cp", f"{kafka_libs}/*", "-d", str(classes), source], check=True
-    )
-    options = ["-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-cp", f"{classes}:{kafka_libs}/*"]
-    run([*JAVA, *options, "TransformLoop"], tmp_path, nodes)
+    run(java_command(kafka_libs, str(HERE / "TransformLoop.java")), tmp_path, nodes)
 
 
 def run(command: list[str], scratch: Path, nodes: int) -> None:

@@ -78,7 +78,7 @@ def test_kafkas_own_decoder_reads_them(kafka_libs: Path, tmp_path: Path) -> None
     segment.write_bytes(encode_records(every_kind_of_record(), NOW_MS, compression=0))
     dump = run_java(
         kafka_libs,
-        *("-Dstdout.encoding=UTF-8", "-Dfile.encoding=UTF-8", "org.apache.kafka.tools.DumpLogSegments"),
+        "org.apache.kafka.tools.DumpLogSegments",
         *("--offsets-decoder", "--files", str(segment)),
     )
     assert "isvalid: true" in dump

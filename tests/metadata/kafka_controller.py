@@ -7,7 +7,7 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-from kafka_node import JAVA, JAVA_COMPILER_HEAP
+from kafka_node import java_command
 from penstock.protocol.api_keys import response_class
 from penstock.protocol.codec import Message
 from penstock.protocol.record_serde import decode_metadata_record
@@ -68,23 +68,10 @@ class KafkaController:
 
 
 @contextmanager
-def kafka_controller(libs: Path, classes: Path) -> Iterator[KafkaController]:
-    """A controller without brokers and topics; its class is compiled into ``classes`` if needed."""
-    if not any(classes.glob("**/*.class")):
-        subprocess.run(
-            ["javac", JAVA_COMPILER_HEAP, "-nowarn", "-cp", f"{libs}/*", "-d", classes, SOURCE], check=True
-        )
+def kafka_controller(libs: Path) -> Iterator[KafkaController]:
+    """A controller without brokers and topics."""
     process = subprocess.Popen(
-        [
-            *JAVA,
-            "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
-            "-cp",
-            f"{classes}:{libs}/*",
-            "org.apache.kafka.controller.KafkaController",
-        ],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
+        java_command(libs, str(SOURCE)), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     try:
         yield KafkaController(process)

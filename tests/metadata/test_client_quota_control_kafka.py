@@ -3,7 +3,6 @@
 import os
 import random
 import re
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
@@ -11,7 +10,7 @@ from typing import cast
 import pytest
 from controller_bench import ControllerBench
 
-from kafka_node import JAVA_COMPILER_HEAP, run_java
+from kafka_node import run_java
 from long_run import repetitions
 from penstock.broker.api.describe_client_quotas import answer_error, describe
 from penstock.metadata.controller.client_quotas import alter_client_quotas, host_names
@@ -54,10 +53,7 @@ def kafkas_answers(libs: Path, scratch: Path, commands: Sequence[str]) -> list[l
     file = scratch / "commands"
     file.write_text("\n".join(commands))
     source = Path(__file__).with_name("KafkaClientQuotas.java")
-    compiler = ["javac", JAVA_COMPILER_HEAP, "-nowarn", "-cp", f"{libs}/*", "-d", scratch, source]
-    subprocess.run(compiler, check=True)
-    main = ("-cp", f"{scratch}:{libs}/*", "org.apache.kafka.controller.KafkaClientQuotas", str(file))
-    answers = run_java(libs, *main, timeout_s=500).splitlines()
+    answers = run_java(libs, str(source), str(file), timeout_s=500).splitlines()
     assert len(answers) == len(commands)
     return [[bytes.fromhex(word) for word in answer.split("\t")] for answer in answers]
 

@@ -280,11 +280,6 @@ def _text(record: Message, metadata_version: int) -> str:
     return repr(record)
 
 
-@pytest.fixture(scope="module")
-def classes(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("classes")
-
-
 def _forgets_replicas(records: Sequence[Message]) -> bool:
     """Whether a partition gets other replicas and is then changed again."""
     moved: set[tuple[bytes, int]] = set()
@@ -300,13 +295,13 @@ def _forgets_replicas(records: Sequence[Message]) -> bool:
 
 @pytest.mark.parametrize(("elr", "metadata_version"), [(True, 30), (False, 30), (False, 11)])
 def test_random_requests(
-    elr: bool, metadata_version: int, kafka_libs: Path, classes: Path, caplog: pytest.LogCaptureFixture
+    elr: bool, metadata_version: int, kafka_libs: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     seed = int(os.environ.get("PENSTOCK_SEED", str(random.getrandbits(30))))
     counts: Counter[str] = Counter()
     steps = 0
     while steps < STEPS:
-        with kafka_controller(kafka_libs, classes) as kafka:
+        with kafka_controller(kafka_libs) as kafka:
             pair = Pair(kafka, seed, elr, metadata_version)
             history: list[str] = []
             try:

@@ -19,9 +19,8 @@ from waiting import wait_until
 @pytest.fixture(scope="session")
 def spark() -> Iterator[object]:
     """A warm session with one shuffle partition; it ends with the test run."""
-    session = build_session(
-        "penstock-tests", "local[2]", {"spark.sql.shuffle.partitions": "1"}, profile="quick"
-    )
+    conf = {"spark.sql.shuffle.partitions": "1"}
+    session = build_session("penstock-tests", "local[2]", conf, profile="quick", share_classes=True)
     yield session
     session.stop()
 

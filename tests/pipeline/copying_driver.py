@@ -32,7 +32,7 @@ def start_copy(
 
 
 def main() -> None:
-    spark = build_session("copying", "local[2]", profile="quick")
+    spark = build_session("copying", "local[2]", profile="quick", share_classes=True)
     start_copy(spark, *sys.argv[1:], to_the_end=False).awaitTermination()
 
 

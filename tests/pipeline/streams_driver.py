@@ -22,7 +22,7 @@ def killed_app() -> App:
 
 def main() -> None:
     servers, checkpoint, until = sys.argv[1:]
-    spark = build_session("killed", "local[2]", profile="quick")
+    spark = build_session("killed", "local[2]", profile="quick", share_classes=True)
     running = killed_app().start(
         bootstrap_servers=servers,
         checkpoint=checkpoint,

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from message_values import all_message_versions, messages
 
-from kafka_node import JAVA
+from kafka_node import java_command
 from penstock.protocol.codec import Message
 
 PROGRAM = Path(__file__).parent / "ReencodeMessages.java"
@@ -50,7 +50,7 @@ def test_apache_kafka_encodes_the_same_bytes(kafka_libs: Path) -> None:
     require_compiler()
     lines = [line for name, version in all_message_versions() for line in encoded_examples(name, version)]
     answer = subprocess.run(
-        [*JAVA, "-cp", f"{kafka_libs}/*", str(PROGRAM)],
+        java_command(kafka_libs, str(PROGRAM)),
         input="\n".join(lines),
         capture_output=True,
         text=True,

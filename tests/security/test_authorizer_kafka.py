@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka_node import JAVA, JAVA_COMPILER_HEAP
+from kafka_node import java_command
 from long_run import repetitions
 from penstock.metadata.configs import BrokerConfig
 from penstock.metadata.controller.acls import create_acls, delete_acls
@@ -174,7 +174,7 @@ def test_both_decide_the_same(
         script.step()
     file = tmp_path / "commands"
     file.write_text("\n".join(script.commands))
-    theirs = kafkas_answers(kafka_libs, tmp_path, str(allows_without_acl).lower(), file)
+    theirs = kafkas_answers(kafka_libs, str(allows_without_acl).lower(), file)
     for number, (their, ours) in enumerate(zip(theirs, audited, strict=False)):
         assert ours == their, f"answer {number}"
     assert len(theirs) == len(audited)
@@ -183,22 +183,19 @@ def test_both_decide_the_same(
         assert f"based on rule {rule}" in told
 
 
-def kafkas_answers(libs: Path, scratch: Path, allows_without_acl: str, file: Path) -> list[str]:
+def kafkas_answers(libs: Path, allows_without_acl: str, file: Path) -> list[str]:
     source = Path(__file__).with_name("KafkaAuthorizer.java")
-    compiler = ["javac", JAVA_COMPILER_HEAP, "-nowarn", "-cp", f"{libs}/*", "-d", scratch, source]
-    subprocess.run(compiler, check=True)
     logger = "org.slf4j.simpleLogger"
+    command = java_command(
+        libs,
+        str(source),
+        f"-D{logger}.log.kafka.authorizer.logger=trace",
+        f"-D{logger}.logFile=System.out",
+        f"-D{logger}.showThreadName=false",
+        f"-D{logger}.showLogName=false",
+    )
     done = subprocess.run(
-        [
-            *JAVA,
-            f"-D{logger}.defaultLogLevel=error",
-            f"-D{logger}.log.kafka.authorizer.logger=trace",
-            f"-D{logger}.logFile=System.out",
-            f"-D{logger}.showThreadName=false",
-            f"-D{logger}.showLogName=false",
-            *("-cp", f"{scratch}:{libs}/*", "org.apache.kafka.controller.KafkaAuthorizer"),
-            *(SUPER_USERS, allows_without_acl, file),
-        ],
+        [*command, SUPER_USERS, allows_without_acl, file],
         capture_output=True,
         text=True,
         timeout=500,

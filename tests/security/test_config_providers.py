@@ -2,12 +2,11 @@
 
 import os
 import random
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from kafka_node import JAVA_COMPILER_HEAP, run_java
+from kafka_node import run_java
 from long_run import repetitions
 from penstock.client.config import ClientConfig
 from penstock.client.settings import ConfigError, resolved
@@ -150,10 +149,7 @@ def test_random_values_as_kafka_resolves_them(
     scratch = tmp_path_factory.mktemp("java")
     (scratch / "values").write_text("\n".join(value.encode().hex() for value in values))
     source = Path(__file__).with_name("KafkaConfigProviders.java")
-    compiler = ["javac", JAVA_COMPILER_HEAP, "-nowarn", "-cp", f"{kafka_libs}/*", "-d", scratch, source]
-    subprocess.run(compiler, check=True)
-    main = ("-cp", f"{scratch}:{kafka_libs}/*", "KafkaConfigProviders", str(scratch / "values"))
-    answers = run_java(kafka_libs, *main, timeout_s=500).splitlines()
+    answers = run_java(kafka_libs, str(source), str(scratch / "values"), timeout_s=500).splitlines()
     equal = 0
     for value, answer in zip(values, answers, strict=True):
         if answer == "refused":

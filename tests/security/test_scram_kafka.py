@@ -3,13 +3,12 @@
 import base64
 import os
 import random
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from kafka_node import JAVA_COMPILER_HEAP, run_java
+from kafka_node import run_java
 from long_run import repetitions
 from penstock.broker.api.describe_user_scram_credentials import describe
 from penstock.broker.setup.add_scram import InvalidScram, scram_records
@@ -55,10 +54,7 @@ def kafkas_answers(libs: Path, scratch: Path, commands: Sequence[str]) -> list[l
     file = scratch / "commands"
     file.write_text("\n".join(commands))
     source = Path(__file__).with_name("KafkaScram.java")
-    compiler = ["javac", JAVA_COMPILER_HEAP, "-nowarn", "-cp", f"{libs}/*", "-d", scratch, source]
-    subprocess.run(compiler, check=True)
-    main = ("-cp", f"{scratch}:{libs}/*", "org.apache.kafka.controller.KafkaScram", str(file))
-    answers = run_java(libs, *main, timeout_s=500).splitlines()
+    answers = run_java(libs, str(source), str(file), timeout_s=500).splitlines()
     assert len(answers) == len(commands)
     return [answer.split("\t") for answer in answers]
 

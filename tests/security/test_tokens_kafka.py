@@ -2,7 +2,6 @@
 
 import os
 import random
-import subprocess
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any, NamedTuple, cast
 
 import pytest
 
-from kafka_node import JAVA_COMPILER_HEAP, run_java
+from kafka_node import run_java
 from long_run import repetitions
 from penstock.broker.api.describe_delegation_token import Parts, handle
 from penstock.broker.control import forwarding
@@ -142,11 +141,8 @@ def kafkas_answers(libs: Path, scratch: Path, commands: Sequence[Command]) -> li
     file = scratch / "commands"
     file.write_text("".join(f"{command.line()}\n" for command in commands))
     source = Path(__file__).with_name("KafkaTokens.java")
-    compiler = ["javac", JAVA_COMPILER_HEAP, "-nowarn", "-cp", f"{libs}/*", "-d", scratch, source]
-    subprocess.run(compiler, check=True)
-    main = ("-cp", f"{scratch}:{libs}/*", "org.apache.kafka.controller.KafkaTokens")
     limits = (str(MAX_LIFETIME_MS), str(EXPIRY_TIME_MS))
-    answers = run_java(libs, *main, SECRET, *limits, str(file), timeout_s=500).splitlines()
+    answers = run_java(libs, str(source), SECRET, *limits, str(file), timeout_s=500).splitlines()
     assert len(answers) == len(commands)
     return [answer.split("\t") for answer in answers]
 

@@ -10,7 +10,7 @@ from typing import NamedTuple, NoReturn
 import pytest
 
 from damaged_batches import damages
-from kafka_node import JAVA
+from kafka_node import java_command
 from penstock.broker.partitions.produce_checks import BatchChecks
 from penstock.broker.partitions.produce_conversion import RecordsRefused, convert
 from penstock.broker.partitions.schema_validation import NoSchemas, SchemaRule
@@ -110,7 +110,7 @@ def random_batch(random: Random) -> bytes:
 
 def answers_of_kafka(batches: list[bytes], libs: Path) -> list[int | str]:
     done = subprocess.run(
-        [*JAVA, "-cp", f"{libs}/*", str(HERE / "KafkaValidator.java")],
+        java_command(libs, str(HERE / "KafkaValidator.java")),
         input=b"".join(b64encode(data) + b"\n" for data in batches),
         capture_output=True,
         timeout=120,

@@ -2,12 +2,11 @@
 
 import os
 import random
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from kafka_node import JAVA, JAVA_COMPILER_HEAP
+from kafka_node import run_java
 from long_run import repetitions
 from penstock.broker.quotas.connections import ConnectionLimits, ConnectionQuotas
 from penstock.broker.quotas.rate import Window
@@ -81,27 +80,12 @@ def test_decisions_about_connections_are_kafkas(kafka_libs: Path, tmp_path: Path
         script.step()
     file = tmp_path / "commands"
     file.write_text("".join(f"{command}\n" for command in script.commands))
-    theirs = kafkas_answers(kafka_libs, tmp_path, file)
+    theirs = kafkas_answers(kafka_libs, file)
     for number, (their, ours) in enumerate(zip(theirs, script.answers, strict=True)):
         assert ours == their, f"connection {number}"
     assert {answer.split()[0] for answer in theirs} == {"opened", "closed", "refused"}
 
 
-def kafkas_answers(libs: Path, scratch: Path, file: Path) -> list[str]:
+def kafkas_answers(libs: Path, file: Path) -> list[str]:
     source = Path(__file__).with_name("KafkaConnectionQuotas.java")
-    compiler = ["javac", JAVA_COMPILER_HEAP, "-nowarn", "-cp", f"{libs}/*", "-d", scratch, source]
-    subprocess.run(compiler, check=True)
-    done = subprocess.run(
-        [
-            *JAVA,
-            "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
-            *("-cp", f"{scratch}:{libs}/*", "KafkaConnectionQuotas"),
-            *(str(PER_ADDRESS), file),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=500,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
-    return done.stdout.splitlines()
+    return run_java(libs, str(source), str(PER_ADDRESS), str(file), timeout_s=500).splitlines()

@@ -2,12 +2,11 @@
 
 import os
 import random
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from kafka_node import JAVA, JAVA_COMPILER_HEAP
+from kafka_node import run_java
 from long_run import repetitions
 from penstock.broker.quotas.client_quotas import ClientQuotas, MeteredClient
 from penstock.broker.quotas.rate import Window
@@ -108,28 +107,14 @@ def test_throttle_times_are_kafkas(kafka_libs: Path, tmp_path: Path, window: Win
         script.step()
     file = tmp_path / "commands"
     file.write_text("".join(f"{command}\n" for command in script.commands))
-    theirs = kafkas_answers(kafka_libs, tmp_path, window, file)
+    theirs = kafkas_answers(kafka_libs, window, file)
     asked = [command for command in script.commands if not command.startswith(("wait", "quota"))]
     for number, (command, their, ours) in enumerate(zip(asked, theirs, script.answers, strict=True)):
         assert ours == their, f"request {number}: {command}"
     assert sum(throttle_ms > 0 for throttle_ms in theirs) > len(theirs) // 20
 
 
-def kafkas_answers(libs: Path, scratch: Path, window: Window, file: Path) -> list[int]:
+def kafkas_answers(libs: Path, window: Window, file: Path) -> list[int]:
     source = Path(__file__).with_name("KafkaQuotas.java")
-    compiler = ["javac", JAVA_COMPILER_HEAP, "-nowarn", "-cp", f"{libs}/*", "-d", scratch, source]
-    subprocess.run(compiler, check=True)
-    done = subprocess.run(
-        [
-            *JAVA,
-            "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
-            *("-cp", f"{scratch}:{libs}/*", "KafkaQuotas"),
-            *(str(window.samples), str(window.sample_ms // 1000), file),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=500,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
-    return [int(line) for line in done.stdout.splitlines()]
+    words = (str(window.samples), str(window.sample_ms // 1000), str(file))
+    return [int(line) for line in run_java(libs, str(source), *words, timeout_s=500).splitlines()]

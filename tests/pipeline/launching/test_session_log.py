@@ -19,7 +19,7 @@ QUERIES = """
 import sys
 from penstock.spark import build_session
 
-spark = build_session("my orders", "local[1]", profile="quick")
+spark = build_session("my orders", "local[1]", profile="quick", share_classes=True)
 
 def start(topic, checkpoint, condition="true"):
     options = {"bootstrap.servers": sys.argv[1], "subscribe": topic, "startingOffsets": "earliest"}

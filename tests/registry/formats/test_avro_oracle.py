@@ -11,7 +11,7 @@ from avro_schemas import Schemas
 from filelock import FileLock
 from schema_cases import cases
 
-from kafka_node import JAVA
+from kafka_node import java_command
 from maven_jars import cache_root, jars_of
 from penstock.registry.formats import Reference, parse
 from penstock.registry.formats.references import Found
@@ -27,7 +27,7 @@ def ask():
     with FileLock(cache_root() / "avro.lock"):
         jars = jars_of(HERE / "avro_pom.xml", "avro-1.12.1")
 
-    command = [*JAVA, "-cp", f"{jars}/*", str(HERE / "AvroOracle.java")]
+    command = java_command(jars, str(HERE / "AvroOracle.java"))
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin is not None
         assert process.stdout is not None

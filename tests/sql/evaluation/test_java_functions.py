@@ -8,7 +8,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from kafka_node import JAVA
+from kafka_node import java_command
 from penstock.sql.evaluation.builtin import json_texts, urls
 
 HERE = Path(__file__).parent
@@ -177,7 +177,7 @@ def some_value(random: Random, depth: int = 0) -> str:
 
 def asked_of_java(texts: list[str], libs: Path) -> list[dict[str, Any]]:
     done = subprocess.run(
-        [*JAVA, "-cp", f"{libs}/*", str(HERE / "JavaFunctions.java")],
+        java_command(libs, str(HERE / "JavaFunctions.java")),
         input="".join(f"{json.dumps(each)}\n" for each in texts).encode(),
         capture_output=True,
         timeout=100,

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kafka_node import JAVA
+from kafka_node import java_command
 from penstock.sql.evaluation.builtin import regular_expressions
 from penstock.sql.evaluation.builtin.java_patterns import compile_pattern
 from penstock.sql.evaluation.builtin.regular_expressions import FUNCTIONS
@@ -332,7 +332,7 @@ def some_pattern(random: Random, depth: int = 0) -> str:
 
 def asked_of_java(asked: list[Asked], libs: Path) -> list[dict[str, Any]]:
     done = subprocess.run(
-        [*JAVA, "-cp", f"{libs}/*", str(HERE / "JavaPatterns.java")],
+        java_command(libs, str(HERE / "JavaPatterns.java")),
         input="".join(f"{json.dumps(each)}\n" for each in asked).encode(),
         capture_output=True,
         timeout=100,

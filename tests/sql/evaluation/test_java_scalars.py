@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from kafka_node import JAVA
+from kafka_node import java_command
 from maven_jars import jars_of
 from penstock.sql.evaluation.builtin import SCALARS
 from penstock.sql.language import types
@@ -165,7 +165,7 @@ def nearly_equal(one: dict[str, Any], other: dict[str, Any]) -> bool:
 
 def asked_of_java(questions: list[dict[str, Any]], libs: Path) -> list[dict[str, Any]]:
     done = subprocess.run(
-        [*JAVA, "-cp", f"{libs}/*", str(HERE / "JavaScalars.java")],
+        java_command(libs, str(HERE / "JavaScalars.java")),
         input="".join(f"{json.dumps(each)}\n" for each in questions).encode(),
         capture_output=True,
         timeout=100,

@@ -14,7 +14,7 @@ from typing import Any
 
 import pyspark
 
-from kafka_node import JAVA
+from kafka_node import java_command
 from penstock.sql.evaluation.builtin.temporal import FUNCTIONS
 from penstock.sql.evaluation.builtin.times.moments import moment_in
 from penstock.sql.evaluation.builtin.times.patterns import pattern_of
@@ -221,7 +221,7 @@ def answer_here(case: tuple[str, ...]) -> str:
 def asked_of_java(cases: list[tuple[str, ...]]) -> list[str]:
     [commons_lang] = (Path(pyspark.__file__).parent / "jars").glob("commons-lang3-*.jar")
     done = subprocess.run(
-        [*JAVA, "-cp", str(commons_lang), str(HERE / "JavaTimes.java")],
+        java_command(commons_lang, str(HERE / "JavaTimes.java")),
         input="".join("\t".join(case) + "\n" for case in cases).encode(),
         capture_output=True,
         timeout=100,
