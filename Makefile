@@ -83,7 +83,7 @@ tests: $(INSTALLED)
 
 test-long: $(DOCS_INSTALLED)
 	@echo "== tests that the gate leaves out, and more repetitions of some that it has"
-	@PENSTOCK_LONG=1 RERUN=$(RERUN) $(BIN)/python -m pytest -n 2 -q -m "long or longer"
+	@PENSTOCK_LONG=1 RERUN=$(RERUN) $(BIN)/python -m pytest -n 2 -q -m "long or longer or hypothesis"
 
 # Only the site needs Sphinx, and the other targets need not wait for it.
 $(DOCS_INSTALLED): $(INSTALLED)
@@ -148,7 +148,7 @@ FUZZ_SECONDS ?= 300
 fuzz: $(INSTALLED)
 	@echo "== every decoder, then a live node for $(FUZZ_SECONDS) s"
 	@PENSTOCK_FUZZ_EXAMPLES=300 $(BIN)/python -m pytest --timeout 0 -n 2 -q tests/protocol/test_messages_fuzz.py
-	@echo "== every property, with fifteen times the examples"
+	@echo "== every property, with thirty times the examples"
 	@PENSTOCK_EXAMPLES=600 $(BIN)/python -m pytest --timeout 0 -n 2 -q -m hypothesis
 	@PENSTOCK_FUZZ_FRAMES=20000 $(BIN)/python -m pytest --timeout 0 -q -s tests/broker/test_connection.py -k random_frames
 	@PENSTOCK_FUZZ_SECONDS=$(FUZZ_SECONDS) $(BIN)/python -m pytest --timeout 0 -q -s tests/cluster/test_hostile_clients.py

@@ -15,14 +15,14 @@ from xdist.scheduler import LoadScopeScheduling
 from hangs import Hangs
 from kafka_node import record_classes
 from leftovers import Leftovers
-from long_run import skip_long
+from long_run import repetitions, skip_long
 from maven_jars import cache_root, jars_of
 from penstock.processes.memory import MEMORY_MAX
 from reruns import Reruns, are_requested
 
-# No deadline, because a busy machine is no failure and pytest-timeout ends tests that hang. `make fuzz` runs
-# more examples.
-EXAMPLES = int(os.environ.get("PENSTOCK_EXAMPLES", "40"))
+# No deadline, because a busy machine is no failure and pytest-timeout ends tests that hang. `make test-long`
+# runs more examples, and `make fuzz` many more.
+EXAMPLES = repetitions("PENSTOCK_EXAMPLES", gate=20, long=100)
 settings.register_profile("penstock", deadline=None, max_examples=EXAMPLES)
 settings.load_profile("penstock")
 

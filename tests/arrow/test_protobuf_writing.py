@@ -10,7 +10,7 @@ from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf import message_factory
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.arrow.column_encoder import ColumnEncoder
@@ -156,7 +156,6 @@ def everything():
     )
 
 
-@settings(max_examples=60)
 @given(st.lists(rows(), max_size=5))
 def test_random_columns_come_back_and_are_the_bytes_of_googles_library(everything, values):
     reader, writer, message = everything

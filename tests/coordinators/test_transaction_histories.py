@@ -398,4 +398,6 @@ class TransactionHistories(RuleBasedStateMachine):
 
 
 TestTransactionHistories = TransactionHistories.TestCase
-TestTransactionHistories.settings = settings(max_examples=200, stateful_step_count=60)
+TestTransactionHistories.settings = settings(
+    max_examples=4 * settings.default.max_examples, stateful_step_count=60
+)

@@ -16,6 +16,7 @@ from controller_requests import RequestMaker
 from invariants import check_image
 from kafka_controller import Decided, JavaRandom, KafkaController, kafka_controller
 
+from long_run import repetitions
 from penstock.metadata.controller.configs import incremental_alter_configs
 from penstock.metadata.controller.elections import balance_leaders, elect_unclean_leaders
 from penstock.metadata.controller.features import record_version
@@ -27,9 +28,9 @@ from penstock.protocol import messages as m
 from penstock.protocol.codec import Message
 from penstock.protocol.record_serde import decode_metadata_record, encode_metadata_record
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.kafka, pytest.mark.longer, pytest.mark.timeout(600)]
 
-STEPS = int(os.environ.get("PENSTOCK_CONTROLLER_STEPS", "2500"))
+STEPS = repetitions("PENSTOCK_CONTROLLER_STEPS", gate=1_000, long=10_000)
 UNKNOWN = -1
 
 

@@ -19,11 +19,14 @@ from penstock.protocol.messages import message_class
 T = TypeVar("T")
 
 
+@pytest.mark.longer
 @pytest.mark.parametrize(("name", "version"), all_message_versions())
 def test_round_trip(name: str, version: int) -> None:
     cls = message_class(name)
 
-    @settings(max_examples=4, suppress_health_check=list(HealthCheck))
+    @settings(
+        max_examples=max(2, settings.default.max_examples // 10), suppress_health_check=list(HealthCheck)
+    )
     @given(messages(name, version), st.binary(max_size=3))
     def check(message: m.Message, before: bytes) -> None:
         encoded = message.encode(version)

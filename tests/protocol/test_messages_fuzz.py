@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 import tracemalloc
 
 import pytest
@@ -13,11 +12,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from message_values import all_message_versions, messages
 
+from long_run import repetitions
 from penstock.protocol import messages as m
 from penstock.protocol.codec import MalformedMessage
 from penstock.protocol.messages import message_class
 
-EXAMPLES = int(os.environ.get("PENSTOCK_FUZZ_EXAMPLES", "5"))
+EXAMPLES = repetitions("PENSTOCK_FUZZ_EXAMPLES", gate=2, long=20)
 
 HOSTILE = st.sampled_from(
     [
@@ -46,6 +46,7 @@ def mutated(draw: st.DrawFn, name: str, version: int) -> bytes:
     return bytes(data)
 
 
+@pytest.mark.longer
 @pytest.mark.parametrize(("name", "version"), all_message_versions())
 def test_decoding_never_fails_otherwise(name: str, version: int) -> None:
     cls = message_class(name)

@@ -11,10 +11,11 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from message_values import all_message_versions, messages
 
 from kafka_node import java_command
+from long_run import repetitions
 from penstock.protocol.codec import Message
 
 PROGRAM = Path(__file__).parent / "ReencodeMessages.java"
-EXAMPLES = 5
+EXAMPLES = repetitions("PENSTOCK_MESSAGE_EXAMPLES", gate=2, long=20)
 
 
 def encoded_examples(name: str, version: int) -> list[str]:
@@ -46,6 +47,8 @@ def require_compiler() -> None:
 
 
 @pytest.mark.kafka
+@pytest.mark.longer
+@pytest.mark.timeout(600)
 def test_apache_kafka_encodes_the_same_bytes(kafka_libs: Path) -> None:
     require_compiler()
     lines = [line for name, version in all_message_versions() for line in encoded_examples(name, version)]
@@ -55,7 +58,7 @@ def test_apache_kafka_encodes_the_same_bytes(kafka_libs: Path) -> None:
         capture_output=True,
         text=True,
         check=True,
-        timeout=100,
+        timeout=500,
     )
     differing = [
         f"{line}\n  Apache Kafka: {theirs}"

@@ -30,7 +30,9 @@ from message_values import all_message_versions, messages, plain
 from penstock.protocol.codec import Message
 from penstock.protocol.definition import Field
 
-few_examples = settings(max_examples=4, suppress_health_check=list(HealthCheck))
+few_examples = settings(
+    max_examples=max(2, settings.default.max_examples // 10), suppress_health_check=list(HealthCheck)
+)
 
 LATEST_MS = 4_000_000_000_000
 """The year 2096: the oracles' date types cannot hold dates far beyond that."""
@@ -105,6 +107,7 @@ def without_error(field: Field) -> st.SearchStrategy[int] | None:
     return st.just(0) if field.name == "error_code" else None
 
 
+@pytest.mark.longer
 @pytest.mark.parametrize(("name", "version"), in_kafka_python())
 def test_same_bytes_as_kafka_python(name: str, version: int) -> None:
     theirs = KAFKA_PYTHON[name]
@@ -175,6 +178,7 @@ def equal_in_kio(theirs: Any, ours: Any) -> bool:
     return bool(theirs == ours) or (theirs is None and ours in (bytes(16), -1))
 
 
+@pytest.mark.longer
 @pytest.mark.parametrize(("name", "version"), in_kio())
 def test_same_bytes_as_kio(name: str, version: int) -> None:
     entity = pkgutil.resolve_name(KIO[name, version])

@@ -6,10 +6,13 @@ import sys
 
 import pytest
 
-SEEDS = 14
-SEEDS_PER_TEST = 7
+from long_run import repetitions
+
+SEEDS = repetitions("PENSTOCK_SIMULATION_SEEDS", gate=6, long=42)
+SEEDS_PER_TEST = 6
 
 
+@pytest.mark.longer
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("first", range(0, SEEDS, SEEDS_PER_TEST))
 def test_no_promise_is_broken(first: int) -> None:
