@@ -71,8 +71,6 @@ MORE_BATCHES: list[dict[str, str]] = [
 
 STREAMS: list[dict[str, str]] = [
     {"subscribe": f"{FIRST},{SECOND}", "maxOffsetsPerTrigger": "9"},
-]
-MORE_STREAMS: list[dict[str, str]] = [
     {"subscribe": FIRST, "maxOffsetsPerTrigger": "12", "minOffsetsPerTrigger": "9"},
     {"subscribe": FIRST, "minPartitions": "5", "maxRecordsPerPartition": "3"},
     {"subscribe": FIRST},
@@ -200,10 +198,10 @@ def fill(servers: str) -> None:
 
 def check(spark: SparkSession, servers: str, scratch: Path) -> str:
     """Run all cases and return the results."""
-    batches, streams = BATCHES, STREAMS
+    batches, streams = BATCHES, []
     moving_starts, refused_batches, refused_streams = [], [], []
     if IS_LONG:
-        batches, streams = BATCHES + MORE_BATCHES, STREAMS + MORE_STREAMS
+        batches, streams = BATCHES + MORE_BATCHES, STREAMS
         moving_starts, refused_batches, refused_streams = MOVING_STARTS, REFUSED_BATCHES, REFUSED_STREAMS
     fill(servers)
     matrix = Matrix(spark, servers, scratch)

@@ -28,6 +28,7 @@ def test_java_client_round_trip(kafka_libs: Path, penstock_cluster: Cluster) -> 
     assert out.splitlines() == [f"round trip of 5000 records, {codec}" for codec in codecs]
 
 
+@pytest.mark.long
 def test_verifiable_producer_and_consumer(kafka_libs: Path, penstock_cluster: Cluster) -> None:
     bootstrap, topic = penstock_cluster.bootstrap_servers, f"verifiable-{uuid.uuid4().hex[:6]}"
     tools = "org.apache.kafka.tools"

@@ -111,7 +111,12 @@ def test_kafka_python(cluster: Cluster, authority: Authority, topic: str, mechan
 @pytest.mark.kafka
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
-    "mechanism", ["PLAIN", pytest.param("SCRAM-SHA-256", marks=pytest.mark.long), "SCRAM-SHA-512"]
+    "mechanism",
+    [
+        pytest.param("PLAIN", marks=pytest.mark.long),
+        pytest.param("SCRAM-SHA-256", marks=pytest.mark.long),
+        "SCRAM-SHA-512",
+    ],
 )
 def test_the_java_client(
     kafka_libs: Path, cluster: Cluster, authority: Authority, topic: str, tmp_path: Path, mechanism: str

@@ -222,6 +222,7 @@ def test_one_that_fails_stands_still_and_leaves_nothing_out_when_it_tries_again(
     assert host.states()["goes"].standing is Standing.RUNNING
 
 
+@pytest.mark.long
 def test_one_whose_topic_refuses_a_record_leaves_the_others_alone(
     node: Node, hosted: Callable[..., Host]
 ) -> None:

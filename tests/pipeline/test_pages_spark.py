@@ -13,7 +13,7 @@ from pyspark.sql import Row, SparkSession
 
 from penstock.testing import Cluster
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 DOCS = Path(__file__).parents[2] / "docs"
 ORDERS = [b'{"id": 1, "amount": 2.5}', b'{"id": 2, "amount": 0.5}']

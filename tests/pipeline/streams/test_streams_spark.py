@@ -56,8 +56,8 @@ def drain(app: App, node: Node, checkpoint: Path, spark: Any, **settings: Any) -
 EVERYTHING = os.environ.get("PENSTOCK_STREAMS_SPARK") == "all"
 everything = pytest.mark.skipif(not EVERYTHING, reason="PENSTOCK_STREAMS_SPARK=all runs it")
 
-SAMPLED = ("table group of a filter", "stream-table join")
-"""Operators that always run: one has a repartition topic behind state, the other two inputs."""
+SAMPLED = ("table group of a filter", pytest.param("stream-table join", marks=pytest.mark.long))
+"""The gate runs an operator with a repartition topic behind state, the long run also one with two inputs."""
 
 
 @pytest.mark.parametrize("case", OPERATORS if EVERYTHING else SAMPLED)
@@ -242,6 +242,7 @@ def test_a_batch_of_many_windows_makes_no_record_late(
     assert last == {b"%d" % start_ms: b"100" for start_ms in range(0, 1000, 100)}
 
 
+@pytest.mark.long
 def test_at_least_once(node: Node, spark: Any, tmp_path: Path) -> None:
     node.create(1, "words")
     for run, checkpoint in enumerate(["one", "one", "two"], 1):
