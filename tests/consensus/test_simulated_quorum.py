@@ -6,6 +6,7 @@ import random
 import pytest
 from simulated_quorum import Faults, SimulatedQuorum
 
+from long_run import repetitions
 from penstock.consensus.voters import ReplicaKey
 
 FOUND = (19772,)
@@ -14,7 +15,7 @@ FOUND = (19772,)
 19772: an observer read the leader's id from its disk, and of the two members it could ask only the
 leader answered.
 """
-COUNT = int(os.environ.get("PENSTOCK_QUORUM_SEEDS", "100"))
+COUNT = repetitions("PENSTOCK_QUORUM_SEEDS", gate=50, long=1_000)
 SEEDS = [int(os.environ["PENSTOCK_SEED"])] if "PENSTOCK_SEED" in os.environ else [*range(COUNT), *FOUND]
 
 
@@ -83,6 +84,7 @@ def live_through(seed: int, voters: int, observers: int, *, dynamic: bool) -> Si
     return quorum
 
 
+@pytest.mark.longer
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_quorum_lives_through(seed: int) -> None:
     print(f"PENSTOCK_SEED={seed}")

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from kafka_node import KafkaNode
+from long_run import repetitions
 from penstock.client.config import ClientConfig, parse_servers
 from penstock.client.connections.connection import Connection
 from penstock.coordinators.records import Records
@@ -49,9 +50,9 @@ from penstock.protocol.record_serde import (
 )
 from penstock.protocol.records import Record, decode_batches, encode_batch
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.kafka, pytest.mark.longer, pytest.mark.timeout(600)]
 
-STEPS = int(os.environ.get("PENSTOCK_TRANSACTION_STEPS", "1500"))
+STEPS = repetitions("PENSTOCK_TRANSACTION_STEPS", gate=600, long=5_000)
 NOW_MS = 1_700_000_000_000
 IDS = ["fresh", "worn-1", "worn-2", "worn-3"]
 LAST_EPOCHS = 32_761

@@ -1,6 +1,5 @@
 """Random requests and times: the image stays valid, and all nodes have the same one."""
 
-import os
 import random
 from contextlib import suppress
 
@@ -9,6 +8,7 @@ from controller_bench import SESSION_MS, ControllerBench, replayed
 from controller_requests import RequestMaker
 from invariants import check_image
 
+from long_run import repetitions
 from penstock.metadata.controller.elections import balance_leaders, elect_unclean_leaders
 from penstock.metadata.controller.heartbeats import BrokerHeartbeats
 from penstock.metadata.controller.registration import fence_one_stale_broker
@@ -16,10 +16,11 @@ from penstock.metadata.controller.state import Refusal
 from penstock.metadata.image import MetadataImage
 from penstock.protocol.messages import FeatureLevelRecord, Message
 
-SEEDS = int(os.environ.get("PENSTOCK_CONTROLLER_SEEDS", "12"))
+SEEDS = repetitions("PENSTOCK_CONTROLLER_SEEDS", gate=6, long=100)
 STEPS = 400
 
 
+@pytest.mark.longer
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_random_requests(seed: int) -> None:
     rng = random.Random(seed)

@@ -18,9 +18,10 @@ from node_client import NodeClient
 from node_machine import NodeMachine
 
 from kafka_node import KafkaNode
+from long_run import repetitions
 from penstock.testing import Cluster
 
-SOAK_SECONDS = float(os.environ.get("PENSTOCK_SOAK_SECONDS", "15"))
+SOAK_SECONDS = repetitions("PENSTOCK_SOAK_SECONDS", gate=8, long=60)
 ROUNDS_A_NODE = 20
 # Segments are cleaned as soon as they are rolled, and transactions are aborted as soon as they time out.
 CONFIG = {
@@ -52,6 +53,7 @@ def run(machine: type[NodeMachine], run_seed: int, *, examples: int, steps: int)
     )
 
 
+@pytest.mark.longer
 @pytest.mark.timeout(SOAK_SECONDS + 400)
 def test_the_node_does_what_the_model_says(tmp_path: Path) -> None:
     first = int(os.environ.get("PENSTOCK_SEED", random.randrange(1 << 32)))
@@ -62,7 +64,7 @@ def test_the_node_does_what_the_model_says(tmp_path: Path) -> None:
         steps, restarts = steps + done.steps, restarts + done.restarts
         if time.monotonic() > end:
             break
-    print(f"{steps} steps, {restarts} restarts in {SOAK_SECONDS:.0f} s")
+    print(f"{steps} steps, {restarts} restarts in {SOAK_SECONDS} s")
 
 
 def live(data_dir: Path, first: int, end: float) -> type[NodeMachine]:

@@ -3,7 +3,6 @@
 `PENSTOCK_HISTORIES` sets their number.
 """
 
-import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +10,9 @@ from pathlib import Path
 import pytest
 from replica_history import History
 
-HISTORIES = int(os.environ.get("PENSTOCK_HISTORIES", "100"))
+from long_run import repetitions
+
+HISTORIES = repetitions("PENSTOCK_HISTORIES", gate=50, long=1_000)
 CHUNKS = 10
 MEMORY = Path("/dev/shm")
 
@@ -23,6 +24,7 @@ def root() -> Iterator[Path]:
         yield Path(directory)
 
 
+@pytest.mark.longer
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_what_is_committed_stays_and_all_replicas_agree(chunk: int, root: Path) -> None:
     for seed in range(chunk, HISTORIES, CHUNKS):

@@ -5,7 +5,6 @@ written; every record was written at that offset; a reader that started earlier 
 `delete.retention.ms` behind gets that table too; the state of producers matches their records.
 """
 
-import os
 import random
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ import pytest
 from compaction_bench import Undisturbed, clean, keyed_batch
 from log_building import Clock, append
 
+from long_run import repetitions
 from penstock.protocol import batch
 from penstock.protocol.records import (
     ControlRecordType,
@@ -30,7 +30,7 @@ from penstock.storage.partition.log import Log
 from penstock.storage.producers.staged_append import Origin
 from penstock.testing.crash_files import CrashFiles, Died
 
-HISTORIES = int(os.environ.get("PENSTOCK_HISTORIES", "80"))
+HISTORIES = repetitions("PENSTOCK_HISTORIES", gate=40, long=800)
 RETENTION_MS = 5_000
 KEYS = [b"k%d" % i for i in range(7)]
 
@@ -304,6 +304,7 @@ class History:
             assert batch.parse_header(piece.read()).last_offset >= offset
 
 
+@pytest.mark.longer
 @pytest.mark.parametrize("seeds", range(HISTORIES // 10))
 def test_compacted_log_gives_the_table_of_the_raw_one(seeds: int, tmp_path: Path) -> None:
     in_memory = Path("/dev/shm")  # syncs are free there
