@@ -56,6 +56,66 @@ class FetchConfig:
     def isolation(self) -> IsolationLevel:
         return IsolationLevel[self.isolation_level.upper()]
 
+    def end_in(self, answer: FetchResponse.PartitionData) -> int:
+        """Where the records end that a reader of this isolation level may read, as the leader reports it."""
+        if self.isolation is IsolationLevel.READ_COMMITTED:
+            return answer.last_stable_offset
+        return answer.high_watermark
+
+
+class Position(NamedTuple):
+    """Where the next fetch of a partition begins."""
+
+    tp: TopicPartition
+    topic_id: bytes
+    offset: int
+
+
+def fetch_request(config: FetchConfig, positions: Iterable[Position]) -> FetchRequest:
+    """One full fetch of several partitions of one leader."""
+    topics: dict[str, FetchRequest.FetchTopic] = {}
+    for tp, topic_id, offset in positions:
+        if tp.topic not in topics:
+            topics[tp.topic] = FetchRequest.FetchTopic(topic=tp.topic, topic_id=topic_id, partitions=[])
+        topics[tp.topic].partitions.append(
+            FetchRequest.FetchPartition(
+                partition=tp.partition,
+                current_leader_epoch=NO_LEADER_EPOCH,
+                fetch_offset=offset,
+                partition_max_bytes=config.max_partition_bytes,
+            )
+        )
+    return FetchRequest(
+        max_wait_ms=config.max_wait_ms,
+        min_bytes=config.min_bytes,
+        max_bytes=config.max_bytes,
+        isolation_level=config.isolation,
+        session_epoch=_NO_SESSION_EPOCH,
+        topics=list(topics.values()),
+    )
+
+
+class Spans(NamedTuple):
+    """The whole batches of one answer, without those of aborted transactions, as spans that are not empty.
+
+    ``next_offset`` is the offset behind all batches, or None if there is not even one whole batch.
+    """
+
+    spans: list[memoryview]
+    next_offset: int | None
+
+
+def spans_of(answer: FetchResponse.PartitionData, tp: TopicPartition) -> Spans:
+    """Find the batches in a partition's answer. Raises ProtocolViolation."""
+    records = answer.records if isinstance(answer.records, memoryview) else memoryview(b"")
+    try:
+        batches = whole_batches(records)
+    except CorruptBatch as corrupt:
+        raise ProtocolViolation(f"fetch of {tp}: {corrupt}") from corrupt
+    aborted = [AbortedTransaction(t.producer_id, t.first_offset) for t in answer.aborted_transactions or ()]
+    spans = committed(batches.data, aborted) if aborted else [batches.data]
+    return Spans([span for span in spans if len(span)], batches.next_offset)
+
 
 class PartitionRange(NamedTuple):
     """The offsets from ``start`` to ``end`` (exclusive) of one partition.
@@ -171,32 +231,13 @@ class Fetcher:
                 idle.remove(cursor)
 
     def _request(self, cursors: list[_Cursor]) -> FetchRequest:
-        topics: dict[str, FetchRequest.FetchTopic] = {}
+        positions = []
         for cursor in cursors:
-            wanted = cursor.range
-            if wanted.topic not in topics:
-                topic_id = wanted.topic_id
-                if topic_id == ZERO_UUID:
-                    topic_id = self._cluster.metadata.topics[wanted.topic].topic_id
-                topics[wanted.topic] = FetchRequest.FetchTopic(
-                    topic=wanted.topic, topic_id=topic_id, partitions=[]
-                )
-            topics[wanted.topic].partitions.append(
-                FetchRequest.FetchPartition(
-                    partition=wanted.partition,
-                    current_leader_epoch=NO_LEADER_EPOCH,
-                    fetch_offset=cursor.position,
-                    partition_max_bytes=self._config.max_partition_bytes,
-                )
-            )
-        return FetchRequest(
-            max_wait_ms=self._config.max_wait_ms,
-            min_bytes=self._config.min_bytes,
-            max_bytes=self._config.max_bytes,
-            isolation_level=self._config.isolation,
-            session_epoch=_NO_SESSION_EPOCH,
-            topics=list(topics.values()),
-        )
+            topic_id = cursor.range.topic_id
+            if topic_id == ZERO_UUID:
+                topic_id = self._cluster.metadata.topics[cursor.range.topic].topic_id
+            positions.append(Position(cursor.range.topic_partition, topic_id, cursor.position))
+        return fetch_request(self._config, positions)
 
     # Responses
 
@@ -230,16 +271,10 @@ class Fetcher:
     def _advance(
         self, cursor: _Cursor, answer: FetchResponse.PartitionData, is_empty: bool
     ) -> Iterator[Fetched]:
-        records = answer.records if isinstance(answer.records, memoryview) else memoryview(b"")
-        try:
-            batches = whole_batches(records)
-        except CorruptBatch as corrupt:
-            raise ProtocolViolation(f"fetch of {cursor.range.topic_partition}: {corrupt}") from corrupt
-        committed_end = answer.high_watermark
-        if self._config.isolation is IsolationLevel.READ_COMMITTED:
-            committed_end = answer.last_stable_offset
-        if batches.next_offset is not None:
-            cursor.position = batches.next_offset
+        found = spans_of(answer, cursor.range.topic_partition)
+        committed_end = self._config.end_in(answer)
+        if found.next_offset is not None:
+            cursor.position = found.next_offset
             cursor.stalled_since = time.monotonic()
         elif is_empty and committed_end >= cursor.range.end:
             # Compaction removed the rest of the range.
@@ -249,12 +284,8 @@ class Fetcher:
                 f"{cursor.range.topic_partition} ends at offset {committed_end}, expected it to reach "
                 f"{cursor.range.end} within {self._cluster.config.api_timeout_ms} ms"
             )
-        aborted = [
-            AbortedTransaction(t.producer_id, t.first_offset) for t in answer.aborted_transactions or ()
-        ]
-        for span in committed(batches.data, aborted) if aborted else (batches.data,):
-            if span:
-                yield Fetched(cursor.range, span, answer.log_start_offset, cursor.position)
+        for span in found.spans:
+            yield Fetched(cursor.range, span, answer.log_start_offset, cursor.position)
 
     def _error(self, code: int, cursor: _Cursor, node_id: int) -> ServerError:
         tp = cursor.range.topic_partition

@@ -16,7 +16,6 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, Protocol
 
-from penstock.client.batches import AbortedTransaction, committed, whole_batches
 from penstock.client.config import ClientConfig
 from penstock.client.connections.cluster import Cluster
 from penstock.client.connections.connection import Connection
@@ -24,20 +23,17 @@ from penstock.client.connections.metadata import TopicMetadata, TopicPartition
 from penstock.client.errors import (
     ClientError,
     OffsetOutOfRange,
-    ProtocolViolation,
     ServerError,
     UnknownPartition,
     error_from,
 )
-from penstock.client.reading.fetcher import FetchConfig
+from penstock.client.reading.fetcher import FetchConfig, Position, fetch_request, spans_of
 from penstock.client.reading.offsets import EARLIEST, IsolationLevel, list_offsets
-from penstock.protocol.batch import NO_LEADER_EPOCH, CorruptBatch
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import ZERO_UUID, FetchRequest, FetchResponse
 
 log = logging.getLogger(__name__)
 
-_NO_SESSION_EPOCH: Final = -1
 _CLOSED_S: Final = 10.0
 _WAKINGS_MAX: Final = 4096
 _IDLE_S: Final = 0.05
@@ -139,7 +135,7 @@ class Follower:
         self._rest_s = rest_s
         self._rests_until: dict[int, float] = {}
         self._cluster = Cluster(replace(config, api_timeout_ms=min(config.api_timeout_ms, _ATTEMPT_MS)))
-        self._fetch = fetch
+        self._fetch = replace(fetch, isolation_level="read_committed")
         self._topics = frozenset(topics)
         self._choice = choice
         self._taker = taker
@@ -292,29 +288,8 @@ class Follower:
                 self._cursors[tp].node_id = node_id
 
     def _request(self, partitions: list[TopicPartition]) -> FetchRequest:
-        topics: dict[str, FetchRequest.FetchTopic] = {}
-        for tp in partitions:
-            cursor = self._cursors[tp]
-            if tp.topic not in topics:
-                topics[tp.topic] = FetchRequest.FetchTopic(
-                    topic=tp.topic, topic_id=cursor.topic_id, partitions=[]
-                )
-            topics[tp.topic].partitions.append(
-                FetchRequest.FetchPartition(
-                    partition=tp.partition,
-                    current_leader_epoch=NO_LEADER_EPOCH,
-                    fetch_offset=cursor.offset,
-                    partition_max_bytes=self._fetch.max_partition_bytes,
-                )
-            )
-        return FetchRequest(
-            max_wait_ms=self._fetch.max_wait_ms,
-            min_bytes=self._fetch.min_bytes,
-            max_bytes=self._fetch.max_bytes,
-            isolation_level=1,
-            session_epoch=_NO_SESSION_EPOCH,
-            topics=list(topics.values()),
-        )
+        cursors = [(tp, self._cursors[tp]) for tp in partitions]
+        return fetch_request(self._fetch, [Position(tp, each.topic_id, each.offset) for tp, each in cursors])
 
     def _answered(self) -> int | None:
         """A broker with a response or a broken connection; None if there is none within a fetch's wait."""
@@ -374,22 +349,14 @@ class Follower:
         self, tp: TopicPartition, answer: FetchResponse.PartitionData, is_empty: bool
     ) -> Committed:
         cursor = self._cursors[tp]
-        records = answer.records if isinstance(answer.records, memoryview) else memoryview(b"")
-        try:
-            batches = whole_batches(records)
-        except CorruptBatch as corrupt:
-            raise ProtocolViolation(f"fetch of {tp}: {corrupt}") from corrupt
-        aborted = [
-            AbortedTransaction(t.producer_id, t.first_offset) for t in answer.aborted_transactions or ()
-        ]
-        spans = list(committed(batches.data, aborted)) if aborted else [batches.data]
-        following = cursor.offset if batches.next_offset is None else batches.next_offset
+        found = spans_of(answer, tp)
+        following = cursor.offset if found.next_offset is None else found.next_offset
         # Compaction may remove all records up to the end. A response without records reports the end of
         # committed records; if the next response is empty too, nothing is left before that end.
         if is_empty:
             following = max(following, cursor.empty_end)
         cursor.empty_end = answer.last_stable_offset if is_empty else -1
-        return Committed([span for span in spans if len(span)], following, answer.last_stable_offset)
+        return Committed(found.spans, following, answer.last_stable_offset)
 
     # Failures
 
