@@ -79,10 +79,11 @@ def _is_of_controller(error: ClientError) -> bool:
 def _explain(error: ClientError, cluster: Cluster, bootstrap: str) -> NoReturn:
     if isinstance(error, ServerUnreachable):
         unreachable(bootstrap, str(error))
-    fail(f"{error}{_similar_topics(error.topic, cluster) if isinstance(error, UnknownPartition) else ''}")
+    fail(f"{error}{similar_topics(error.topic, cluster) if isinstance(error, UnknownPartition) else ''}")
 
 
-def _similar_topics(unknown: str, cluster: Cluster) -> str:
+def similar_topics(unknown: str, cluster: Cluster) -> str:
+    """Suggest topics that the client may see; nothing if the named one exists, or if no list arrives."""
     try:
         known = cluster.refresh().topics
     except ClientError:

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-
-from confluent_kafka import Message
+from typing import NamedTuple
 
 from penstock.cli.records.codec import Decode, Decoded, InvalidValue
 
 
 class UndecodableRecord(Exception):
     """A key or value cannot be decoded; the message names the record, and what was found and expected."""
+
+
+class Consumed(NamedTuple):
+    """One record as a client reads it, with key and value as bytes. Without a timestamp, that is -1."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: list[tuple[str, bytes | None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +39,9 @@ class Record:
     headers: list[tuple[str, bytes | None]]
 
 
-def decoded_record(message: Message, decode_key: Decode, decode_value: Decode) -> Record:
-    """Decode a message. Raises UndecodableRecord."""
-    key, value = _bytes(message.key()), _bytes(message.value())
-    topic, partition, offset = message.topic() or "", message.partition(), message.offset()
-    assert partition is not None
-    assert offset is not None
+def decoded_record(consumed: Consumed, decode_key: Decode, decode_value: Decode) -> Record:
+    """Decode key and value. Raises UndecodableRecord."""
+    topic, partition, offset, timestamp_ms, key, value, headers = consumed
     side = "key"
     try:
         decoded_key = None if key is None else decode_key(key)
@@ -47,20 +55,10 @@ def decoded_record(message: Message, decode_key: Decode, decode_value: Decode) -
         topic=topic,
         partition=partition,
         offset=offset,
-        timestamp_ms=message.timestamp()[1],
+        timestamp_ms=timestamp_ms,
         key=decoded_key,
         value=decoded_value,
         key_bytes=-1 if key is None else len(key),
         value_bytes=-1 if value is None else len(value),
-        headers=_headers(message),
+        headers=headers,
     )
-
-
-def _bytes(data: str | bytes | None) -> bytes | None:
-    return data.encode() if isinstance(data, str) else data
-
-
-def _headers(message: Message) -> list[tuple[str, bytes | None]]:
-    headers = message.headers() or []
-    pairs = headers.items() if isinstance(headers, dict) else headers
-    return [(name, _bytes(value)) for name, value in pairs]
