@@ -25,6 +25,12 @@ from penstock.protocol.records import decode_batch
 from waiting import wait_until
 
 NO_PRODUCER_ID = -1
+TWO_PHASE_COMMIT = {
+    "unstable.api.versions.enable": "true",
+    "transaction.two.phase.commit.enable": "true",
+}
+"""Settings of a node that serves InitProducerId in version 6 (KIP-939)."""
+
 GROUP, TRANSACTION = 0, 1
 READ_COMMITTED = 1
 

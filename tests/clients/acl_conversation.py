@@ -8,14 +8,14 @@ operations.
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
-from acl_wire import ADMINISTRATOR, CLIENT, allow, close_to_others, forget
+from acl_wire import ADMINISTRATOR, CLIENT, SETTINGS, allow, close_to_others, forget
 from broker_wire import Wire, batch_of
 from penstock.protocol import messages as m
 from penstock.protocol.api_keys import ApiKey, api_range, response_class
 from penstock.protocol.codec import Message, MessageStruct
 from penstock.protocol.errors import ErrorCode
 from penstock.security.acls import Operation, PatternType, PermissionType, ResourceType
-from transaction_wire import find_coordinator
+from transaction_wire import TWO_PHASE_COMMIT, find_coordinator
 from waiting import wait_until
 
 GROUP, TRANSACTION = 0, 1
@@ -34,6 +34,9 @@ NAMES: Final = frozenset(
     }
 )
 """The fields of an answer that are shown, beside error codes and authorized operations."""
+
+NODE: Final = SETTINGS | TWO_PHASE_COMMIT
+"""The settings of the nodes that are asked."""
 
 Grant = tuple[str, str, str]
 """Operation, type of resource and name."""
@@ -325,9 +328,11 @@ def find_coordinators(kind: int, *keys: str) -> Callable[[Topics], m.FindCoordin
     return lambda _topics: m.FindCoordinatorRequest(key_type=kind, coordinator_keys=list(keys))
 
 
-def init_producer_id(transactional_id: str | None) -> Callable[[Topics], m.InitProducerIdRequest]:
+def init_producer_id(
+    transactional_id: str | None, *, two_phase: bool = False
+) -> Callable[[Topics], m.InitProducerIdRequest]:
     return lambda _topics: m.InitProducerIdRequest(
-        transactional_id=transactional_id, transaction_timeout_ms=60_000
+        transactional_id=transactional_id, transaction_timeout_ms=60_000, enable2_pc=two_phase
     )
 
 
@@ -439,6 +444,7 @@ def constant(request: Message) -> Callable[[Topics], Message]:
 READ_T, WRITE_T, DESCRIBE_T = (("READ", "TOPIC", "t"), ("WRITE", "TOPIC", "t"), ("DESCRIBE", "TOPIC", "t"))
 READ_G, DESCRIBE_G, DELETE_G = (("READ", "GROUP", "g"), ("DESCRIBE", "GROUP", "g"), ("DELETE", "GROUP", "g"))
 WRITE_X, DESCRIBE_X = ("WRITE", "TRANSACTIONAL_ID", "x"), ("DESCRIBE", "TRANSACTIONAL_ID", "x")
+TWO_PHASE_COMMIT_X = ("TWO_PHASE_COMMIT", "TRANSACTIONAL_ID", "x")
 
 
 def cluster(operation: str) -> Grant:
@@ -571,6 +577,17 @@ ASKED: Final[tuple[Asked, ...]] = (
     Asked("init a producer", init_producer_id(None), (DESCRIBE_T, WRITE_T)),
     Asked("init an idempotent producer", init_producer_id(None), (cluster("IDEMPOTENT_WRITE"),)),
     Asked("init a transaction", init_producer_id("x"), (DESCRIBE_X, WRITE_X)),
+    Asked(
+        "init a transaction of two phases",
+        init_producer_id("x", two_phase=True),
+        (TWO_PHASE_COMMIT_X, WRITE_X),
+        6,
+    ),
+    Asked(
+        "find a transaction by its two phases",
+        find_coordinators(TRANSACTION, "x"),
+        (TWO_PHASE_COMMIT_X, DESCRIBE_X),
+    ),
     Asked("add partitions", old_add_partitions, (WRITE_X, DESCRIBE_T, WRITE_T, topic("WRITE", "*")), 3),
     Asked("verify partitions", add_partitions, (WRITE_X, cluster("CLUSTER_ACTION"))),
     Asked("add offsets", add_offsets, (DESCRIBE_X, WRITE_X, DESCRIBE_G, READ_G)),

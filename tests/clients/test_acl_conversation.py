@@ -4,9 +4,8 @@ import os
 from pathlib import Path
 
 import pytest
-from acl_conversation import converse
+from acl_conversation import NODE, converse
 
-from acl_wire import SETTINGS
 from kafka_node import KafkaNode
 from penstock.testing import Cluster
 
@@ -16,7 +15,7 @@ pytestmark = pytest.mark.timeout(300)
 
 
 def test_penstock_says_what_kafka_says() -> None:
-    with Cluster(SETTINGS) as cluster:
+    with Cluster(NODE) as cluster:
         assert converse(cluster.bootstrap_servers) == WHAT_KAFKA_SAYS.read_text()
 
 
@@ -24,7 +23,7 @@ def test_penstock_says_what_kafka_says() -> None:
 @pytest.mark.kafka
 def test_kafka_says_so(kafka_libs: Path, tmp_path: Path) -> None:
     """With PENSTOCK_REWRITE=1 the test stores the answers, for review before a commit."""
-    with KafkaNode(kafka_libs, tmp_path, config=SETTINGS) as kafka:
+    with KafkaNode(kafka_libs, tmp_path, config=NODE) as kafka:
         answers = converse(kafka.bootstrap_servers)
     if os.environ.get("PENSTOCK_REWRITE"):
         WHAT_KAFKA_SAYS.write_text(answers)

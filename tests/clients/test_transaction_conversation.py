@@ -10,6 +10,7 @@ from transaction_conversation import Player, converse
 from broker_wire import Wire
 from kafka_node import KafkaNode
 from penstock.testing import Cluster
+from transaction_wire import TWO_PHASE_COMMIT
 
 WHAT_KAFKA_SAYS = Path(__file__).with_name("transaction_conversation.txt")
 
@@ -46,7 +47,7 @@ describe a b
 
 def test_penstock_says_what_kafka_says() -> None:
     script = WHAT_KAFKA_SAYS.read_text()
-    with Cluster() as cluster:
+    with Cluster(TWO_PHASE_COMMIT) as cluster:
         assert converse(cluster.bootstrap_servers, script) == script
 
 
@@ -56,7 +57,7 @@ def test_penstock_says_what_kafka_says() -> None:
 def test_kafka_says_so(kafka_libs: Path, tmp_path: Path) -> None:
     """With PENSTOCK_REWRITE=1 the test stores the answers, for review before a commit."""
     script = WHAT_KAFKA_SAYS.read_text()
-    with KafkaNode(kafka_libs, tmp_path) as kafka:
+    with KafkaNode(kafka_libs, tmp_path, config=TWO_PHASE_COMMIT) as kafka:
         answers = converse(kafka.bootstrap_servers, script)
     if os.environ.get("PENSTOCK_REWRITE"):
         WHAT_KAFKA_SAYS.write_text(answers)

@@ -1,7 +1,7 @@
 """A small language for transactions: a request to a node and, indented below it, the answer.
 
     topic NAME [partitions=N]                         settle TXN     (wait until its markers are written)
-    init P TXN [v=N] [timeout=MS] [known] [id=N] [epoch=N]           copy Q P
+    init P TXN [v=N] [timeout=MS] [known] [2pc] [keep] [id=N] [epoch=N]         copy Q P
     add P PLACE ... [v=N]                             broker P PLACE ... [verify] ";" Q PLACE ... [v=N]
     write P PLACE VALUE ... [v=N] [plain] [sequence=N]                end P commit|abort [v=N]
     offsets P GROUP [v=N]             commit P GROUP PLACE=OFFSET ... [v=N] [member=ID,GENERATION]
@@ -112,6 +112,8 @@ class Player:
         request = m.InitProducerIdRequest(
             transactional_id=transactional_id,
             transaction_timeout_ms=int(options.get("timeout", "60000")),
+            enable2_pc="2pc" in flags,
+            keep_prepared_txn="keep" in flags,
         )
         if "known" in flags:
             request.producer_id, request.producer_epoch = known.producer_id, known.epoch

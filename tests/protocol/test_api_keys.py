@@ -16,6 +16,7 @@ from penstock.protocol.api_keys import (
     request_header_version,
     response_class,
     response_header_version,
+    unstable_version,
 )
 
 
@@ -41,6 +42,8 @@ def test_header_versions(key: int, requests: str, responses: str) -> None:
 def test_unstable_versions_have_a_layout_but_are_not_in_the_range() -> None:
     assert m.InitProducerIdRequest.MAX_VERSION == 6
     assert api_range(ApiKey.INIT_PRODUCER_ID) == (0, 5)
+    unstable = {key: unstable_version(key) for key in ApiKey if unstable_version(key) is not None}
+    assert unstable == {ApiKey.INIT_PRODUCER_ID: 6}
 
 
 def test_classes() -> None:

@@ -70,14 +70,19 @@ def _handled(api: Api[Any], listener: ListenerType) -> Handled | None:
     return Handled(api.controller.part, _answering_errors(api.controller.handle))
 
 
-def bound(node: NodeParts, listener: ListenerType) -> dict[ApiKey, ServedApi]:
+def bound(
+    node: NodeParts, listener: ListenerType, *, serves_unstable: bool = False
+) -> dict[ApiKey, ServedApi]:
     """The APIs of a listener of this node, for a dispatcher. All parts of the node must exist."""
-    return {
-        key: ServedApi(
-            part(node), handle, apis()[key].versions, apis()[key].advertised, apis()[key].is_exempt
-        )
-        for key, (part, handle) in served_by(listener).items()
-    }
+    found = {}
+    for key, (part, handle) in served_by(listener).items():
+        api = apis()[key]
+        found[key] = ServedApi(part(node), handle, api.versions, api.advertised, api.is_exempt)
+        unstable = api_keys.unstable_version(key) if serves_unstable else None
+        if unstable is not None:
+            versions, advertised = (api.versions[0], unstable), (api.advertised[0], unstable)
+            found[key] = found[key]._replace(versions=versions, advertised=advertised)
+    return found
 
 
 class NodeControllerApis:

@@ -245,10 +245,8 @@ class Broker:
     def _new_dispatcher(self, listener: ListenerType) -> Dispatcher:
         """Create the dispatcher of a kind of listener, once all parts that handlers take exist."""
         acknowledging = self.group_commit.acknowledging
-        apis = {
-            key: api._replace(handle=acknowledging(key, api.handle))
-            for key, api in bound(self, listener).items()
-        }
+        served = bound(self, listener, serves_unstable=self.config.get_bool("unstable.api.versions.enable"))
+        apis = {key: api._replace(handle=acknowledging(key, api.handle)) for key, api in served.items()}
         # Nodes depend on the answers of controllers, so no quota limits the requests to them.
         quotas = self.quotas if listener is ListenerType.BROKER else UNLIMITED
         return Dispatcher(apis, self.loop_lag, self.server.stats, self.authorization.permissions, quotas)

@@ -137,6 +137,12 @@ def api_range(key: int) -> Versions:
     return api(key).stable
 
 
+def unstable_version(key: int) -> int | None:
+    """The version that the release still develops, one above the stable versions; None for most APIs."""
+    versions, stable = api(key).versions, api(key).stable
+    return versions.high if versions.high > stable.high else None
+
+
 def advertised_range(key: int) -> Versions:
     """The versions that ApiVersions shows.
 

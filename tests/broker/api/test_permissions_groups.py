@@ -20,7 +20,7 @@ from penstock.protocol.uuids import uuid_to_text
 from penstock.security.acls import Operation
 from penstock.security.permissions import AUTHORIZATION_FAILED
 from penstock.testing import Cluster
-from transaction_wire import GROUP, TRANSACTION, Transactor, find_coordinator
+from transaction_wire import GROUP, TRANSACTION, TWO_PHASE_COMMIT, Transactor, find_coordinator
 
 SHARE = 2
 EVERY_REFUSAL = set(AUTHORIZATION_FAILED.values())
@@ -49,7 +49,7 @@ def connected(node: Cluster) -> Iterator[Connections]:
 
 @pytest.fixture(scope="module")
 def connections() -> Iterator[Connections]:
-    with Cluster(SETTINGS) as node, connected(node) as both:
+    with Cluster(SETTINGS | TWO_PHASE_COMMIT) as node, connected(node) as both:
         find_coordinator(both.admin, "any", GROUP)
         find_coordinator(both.admin, "any", TRANSACTION)
         yield both
@@ -125,6 +125,10 @@ def init(name: str | None, _topic_id: bytes = b"") -> m.InitProducerIdRequest:
     return m.InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=60_000)
 
 
+def init_two_phase(name: str, _topic_id: bytes) -> m.InitProducerIdRequest:
+    return m.InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=60_000, enable2_pc=True)
+
+
 def add_partitions(name: str, _topic_id: bytes) -> m.AddPartitionsToTxnRequest:
     """The request of a client (version 3), and that of a broker."""
     topic = m.AddPartitionsToTxnRequest.AddPartitionsToTxnTopic(name=name, partitions=[0])
@@ -192,6 +196,12 @@ CASES = (
     Case("FindCoordinator-of-transactions", find(TRANSACTION), ("describe transactional_id",)),
     Case("FindCoordinator-of-a-share-group", find(SHARE), ("cluster_action cluster",)),
     Case("InitProducerId", init, ("write transactional_id",)),
+    Case(
+        "InitProducerId-of-two-phase-commit",
+        init_two_phase,
+        ("write transactional_id", "two_phase_commit transactional_id"),
+        6,
+    ),
     Case("InitProducerId-idempotent", lambda *_: init(None), ("idempotent_write cluster",)),
     Case(
         "InitProducerId-of-a-writer",

@@ -14,11 +14,14 @@ from pathlib import Path
 import pytest
 
 from broker_wire import Wire, batch_of, fetch_request, produce_request
+from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import (
     ApiVersionsRequest,
     ApiVersionsResponse,
     FetchResponse,
+    InitProducerIdRequest,
+    InitProducerIdResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
     MetadataRequest,
@@ -195,7 +198,9 @@ def test_a_too_new_api_versions_is_answered_in_version_0(wire: Wire) -> None:
     assert (api.api_key, api.min_version) == (18, 0)
 
 
-@pytest.mark.parametrize(("api_key", "version"), [(0, 2), (1, 3), (1, 99), (4, 0), (999, 0), (-1, 0)])
+@pytest.mark.parametrize(
+    ("api_key", "version"), [(0, 2), (1, 3), (1, 99), (4, 0), (22, 6), (999, 0), (-1, 0)]
+)
 def test_other_unserved_versions_close_the_connection(
     wire: Wire, node: Cluster, api_key: int, version: int
 ) -> None:
@@ -206,9 +211,24 @@ def test_other_unserved_versions_close_the_connection(
 
 
 def test_produce_is_advertised_from_version_0(wire: Wire) -> None:
+    assert advertised(wire)[ApiKey.PRODUCE] == (0, 13)
+
+
+def test_an_unstable_version_is_served_where_the_node_is_set_so(
+    wire: Wire, start_node: Callable[..., Cluster]
+) -> None:
+    assert advertised(wire)[ApiKey.INIT_PRODUCER_ID] == (0, 5)
+    node = start_node(unstable_api_versions_enable="true")
+    with Wire(node.bootstrap_servers) as connection:
+        assert advertised(connection) == advertised(wire) | {ApiKey.INIT_PRODUCER_ID: (0, 6)}
+        request = InitProducerIdRequest(transactional_id=None)
+        assert connection.ask(request, InitProducerIdResponse, 6).error_code == ErrorCode.NONE
+
+
+def advertised(wire: Wire) -> dict[int, tuple[int, int]]:
     request = ApiVersionsRequest(client_software_name="wire", client_software_version="1")
     response = wire.ask(request, ApiVersionsResponse, 3)
-    assert [(api.min_version, api.max_version) for api in response.api_keys if api.api_key == 0] == [(0, 13)]
+    return {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
 
 
 # Hostile input

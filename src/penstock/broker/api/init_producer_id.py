@@ -1,8 +1,8 @@
-"""InitProducerId (22): assign a producer id, or take over a transactional id. Versions 0 to 5.
+"""InitProducerId (22): assign a producer id, or take over a transactional id. Versions 0 to 6.
 
-As in Kafka 4.3, version 6 with transactions that an external coordinator prepares (KIP-939) is not served.
-Needs WRITE on the transactional id. An idempotent producer without one needs IDEMPOTENT_WRITE on the cluster,
-or WRITE on any topic (KIP-679).
+As in Kafka 4.3, version 6 is unstable: it is served if `unstable.api.versions.enable` is true.
+Needs WRITE on the transactional id, and TWO_PHASE_COMMIT if an external coordinator decides its transactions.
+An idempotent producer without an id needs IDEMPOTENT_WRITE on the cluster, or WRITE on any topic (KIP-679).
 
 Versions:
 - 1: a throttled client pauses by itself (KIP-219)
@@ -10,6 +10,7 @@ Versions:
 - 3: `producer_id` and `producer_epoch`, with which a producer requests its next epoch (KIP-360)
 - 4: the error PRODUCER_FENCED (KIP-588)
 - 5: the error TRANSACTION_ABORTABLE (KIP-890)
+- 6: `enable2_pc` for transactions without a timeout, and `keep_prepared_txn`, which is refused (KIP-939)
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def handle(
     parts: Parts, request: InitProducerIdRequest, context: RequestContext
 ) -> Answer[InitProducerIdResponse]:
     try:
-        _check(context.permissions, request.transactional_id)
+        _check(context.permissions, request)
     except KafkaError as error:
         return Answer.of(_refusal(error.code))
     half_given = (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH)
@@ -59,10 +60,13 @@ def handle(
     )
 
 
-def _check(permissions: Permissions, transactional_id: str | None) -> None:
+def _check(permissions: Permissions, request: InitProducerIdRequest) -> None:
     """Raise KafkaError unless the client may be this producer."""
-    if transactional_id is not None:
-        permissions.require(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id)
+    if request.transactional_id is not None:
+        resource = (ResourceType.TRANSACTIONAL_ID, request.transactional_id)
+        permissions.require(Operation.WRITE, *resource)
+        if request.enable2_pc:
+            permissions.require(Operation.TWO_PHASE_COMMIT, *resource)
     elif not permissions.allows(
         Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, CLUSTER_NAME, logs_denial=False
     ) and not permissions.allows_some(Operation.WRITE, ResourceType.TOPIC):
@@ -93,6 +97,10 @@ API = (
     .on_broker(lambda node: node, handle)
     .needs(
         (Operation.WRITE, ResourceType.TRANSACTIONAL_ID, "with a transactional id"),
+        (
+            *(Operation.TWO_PHASE_COMMIT, ResourceType.TRANSACTIONAL_ID),
+            "if an external coordinator decides its transactions",
+        ),
         (Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, "without a transactional id"),
         (Operation.WRITE, ResourceType.TOPIC, "on any topic, instead of IDEMPOTENT_WRITE"),
     )

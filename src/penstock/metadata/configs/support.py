@@ -21,10 +21,8 @@ _ONLY: Final[Mapping[str, tuple[ConfigValue, str]]] = {
     "alter.config.policy.class.name": (None, "Java classes cannot be loaded"),
     "client.quota.callback.class": (None, "Java classes cannot be loaded"),
     "remote.log.storage.system.enable": (False, "there is no tiered storage yet"),
-    "unstable.api.versions.enable": (False, "no API version in development is served"),
     "unstable.feature.versions.enable": (False, "no feature in development is supported"),
     "ssl.engine.factory.class": (None, "Java classes cannot be loaded"),
-    "transaction.two.phase.commit.enable": (False, "only its producer can decide a transaction"),
 }
 
 STANDARD_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"

@@ -26,7 +26,7 @@ transaction.abort.timed.out.transaction.cleanup.interval.ms: int = 10000 [1..]
 transaction.remove.expired.transaction.cleanup.interval.ms: int = 3600000 [1..]
     Pause between two checks for expired transactional ids.
 transaction.two.phase.commit.enable: boolean = false
-    Allows producers that take part in two-phase commit.
+    Allows transactions that an external coordinator decides (with unstable.api.versions.enable).
 add.partitions.to.txn.retry.backoff.max.ms: int = 100 [0..]
     Longest the broker retries to add a partition to a transaction.
 add.partitions.to.txn.retry.backoff.ms: int = 20 [1..]
