@@ -70,7 +70,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "coordination": {"network", "peers", "setup", "partitions", "following", "control"},
         "metrics": {
             *{"network", "quorum", "control", "partitions", "quotas", "following", "reading"},
-            *{"coordination", "tls"},
+            *{"coordination", "sasl", "tls"},
         },
         "api": {
             *{"network", "setup", "quorum", "control", "partitions", "quotas", "reading", "coordination"}

@@ -11,6 +11,7 @@ from test_sasl_listeners import node_with
 
 from broker_wire import Wire
 from in_process import run
+from penstock.broker.metrics.sasl_metrics import sasl_metrics
 from penstock.broker.node import Broker
 from penstock.broker.sasl import authentication
 from penstock.protocol.errors import ErrorCode
@@ -24,6 +25,7 @@ from penstock.protocol.messages import (
     SaslHandshakeRequest,
     SaslHandshakeResponse,
 )
+from waiting import wait_until
 
 SESSIONS = {"listener.name.client.plain.connections.max.reauth.ms": "60000"}
 ANN, ADMIN = b"\0ann\0ann-secret", b"\0admin\0admin-secret"
@@ -237,6 +239,59 @@ def test_a_listener_without_sasl_answers_an_illegal_state(tmp_path: Path) -> Non
             assert wire.is_in()
 
     on_a_node(story, tmp_path, "PLAINTEXT")
+
+
+def test_logins_are_counted_by_listener_and_mechanism(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(authentication, "AGAIN_AFTER_S", 0.0)
+
+    def story(connect: Callable[[], SaslWire]) -> None:
+        with connect() as wire:  # a request before the client has chosen a mechanism
+            wire.send(MetadataRequest())
+            assert wire.is_closed()
+        with connect() as wire:
+            assert wire.shake_hands("GSSAPI") is ErrorCode.UNSUPPORTED_SASL_MECHANISM
+        with connect() as wire:  # a request amid the login
+            assert wire.shake_hands("SCRAM-SHA-512") is ErrorCode.NONE
+            wire.send(MetadataRequest())
+            assert wire.is_closed()
+        with connect() as wire:
+            assert wire.log_in(b"\0ann\0wrong").error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+        with connect() as wire:  # as messages without headers
+            assert wire.shake_hands(version=0) is ErrorCode.NONE
+            wire.socket.sendall(struct.pack(">i", 5) + b"\0a\0bc")
+            assert wire.is_closed()
+        with connect() as wire:
+            for _ in range(3):
+                assert wire.log_in().error_code == 0
+            assert wire.log_in(ADMIN).error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+        with connect() as wire:
+            assert wire.log_in().error_code == 0
+            assert wire.shake_hands("SCRAM-SHA-256") is ErrorCode.NONE
+            wire.send(SaslAuthenticateRequest(auth_bytes=b"n,,n=ann,r=x"))
+            assert wire.is_closed()
+        with connect() as wire:
+            assert wire.log_in().error_code == 0
+            wait_until(lambda: not wire.is_in())
+
+    lifetime = {"listener.name.client.plain.connections.max.reauth.ms": "1000"}
+    broker = on_a_node(story, tmp_path, **lifetime)
+    counted = {
+        (metric.name.removeprefix("penstock_sasl_"), sample.labels["mechanism"]): sample.value
+        for metric in sasl_metrics(broker.sasl)
+        for sample in metric.samples
+        if sample.value and sample.labels["listener"] == "CLIENT"
+    }
+    assert counted == {
+        ("authentications_failed", "none"): 2,
+        ("authentications_failed", "SCRAM-SHA-512"): 1,
+        ("authentications_failed", "PLAIN"): 2,
+        ("authentications", "PLAIN"): 3,
+        ("reauthentications", "PLAIN"): 2,
+        ("reauthentications_failed", "PLAIN"): 2,
+        ("sessions_expired", "PLAIN"): 1,
+    }
 
 
 def test_a_connection_that_goes_away_leaves_no_timer(tmp_path: Path) -> None:

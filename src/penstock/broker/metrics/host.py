@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from penstock.broker.quotas.mutations import MutationQuotas
     from penstock.broker.reading.cold_reads import ColdReads
     from penstock.broker.reading.fetch_session import FetchSessionCache
+    from penstock.broker.sasl.listeners import NodeSasl
     from penstock.broker.tls.listeners import NodeTls
     from penstock.metadata.configs import BrokerConfig
     from penstock.metadata.image import MetadataImage
@@ -54,6 +55,7 @@ class MetricsHost(Protocol):
     quotas: ClientQuotas
     replicas: ReplicaManager
     replication: Replication
+    sasl: NodeSasl
     server: Server
     tls: NodeTls
     transactions: TransactionCoordinatorRuntime

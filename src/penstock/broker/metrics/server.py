@@ -19,6 +19,7 @@ from penstock.broker.metrics.group_metrics import group_metrics
 from penstock.broker.metrics.mutation_metrics import mutation_metrics
 from penstock.broker.metrics.probes import liveness_problem, readiness_problem
 from penstock.broker.metrics.quota_metrics import client_quota_metrics, connection_quota_metrics
+from penstock.broker.metrics.sasl_metrics import sasl_metrics
 from penstock.broker.metrics.storage_metrics import storage_metrics
 from penstock.broker.metrics.transaction_metrics import transaction_metrics
 from penstock.monitoring.process import registry_of
@@ -49,6 +50,7 @@ class BrokerCollector(Collector):
         yield from cleaner_metrics(self._host.logs.cleaner, self._host.clock_ms())
         yield from transaction_metrics(self._host.transactions)
         yield from authorizer_metrics(self._host.authorization.authorizer)
+        yield from sasl_metrics(self._host.sasl)
         now_ms = int(self._host.loop.time() * 1000)
         yield from mutation_metrics(self._host.mutation_quotas, now_ms)
         yield from client_quota_metrics(self._host.quotas, self._host.server, now_ms)

@@ -17,6 +17,7 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, Final
 
 from penstock.broker.network.answers import CloseConnection
+from penstock.broker.sasl.listeners import NO_MECHANISM
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import SaslAuthenticateResponse, SaslHandshakeResponse
@@ -24,7 +25,7 @@ from penstock.security.sasl.server import Authenticated, Conversation, InvalidCr
 
 if TYPE_CHECKING:
     from penstock.broker.network.connection import Connection, Reply
-    from penstock.broker.sasl.listeners import SaslListener
+    from penstock.broker.sasl.listeners import LoginStats, SaslListener
 
 log = logging.getLogger(__name__)
 
@@ -94,6 +95,7 @@ class Authentication:
             if frame[1] != ApiKey.SASL_HANDSHAKE or frame[0] or not self._may_begin_again():
                 if self._expires_at_s is None or self._loop.time() < self._expires_at_s:
                     return self._dispatch(self._connection, frame)
+                self._logins.expired += 1
                 raise CloseConnection("the session has ended, and the client has not authenticated again")
             self._state = _State.BEGINNING
             self._began_at_s = self._loop.time()
@@ -146,6 +148,7 @@ class Authentication:
         try:
             answer, _session_ms = self._take(message)
         except Rejected as refused:
+            self._count_failure()
             raise CloseConnection(f"authentication failed: {refused.reason}") from None
         return _size(len(answer)) + answer
 
@@ -156,6 +159,7 @@ class Authentication:
         """
         assert self._conversation is not None, "a conversation follows SaslHandshake"
         if self._refused_mechanism is not None:  # as in Kafka, without an answer
+            self._count_failure()
             raise CloseConnection(
                 f"SASL mechanism {self._refused_mechanism!r} requested by client is not supported for "
                 f"re-authentication of mechanism {self._mechanism!r}"
@@ -186,6 +190,10 @@ class Authentication:
         self._state = _State.COMPLETE
         self._conversation = None
         self._timer.cancel()
+        if self._principal is None:
+            self._logins.succeeded += 1
+        else:
+            self._logins.succeeded_again += 1
         self._principal = connection.principal = principal
         connection.token_authenticated = outcome.token_authenticated
         connection.forget_client()
@@ -207,20 +215,32 @@ class Authentication:
     def _allow(self, frame: memoryview, keys: frozenset[ApiKey]) -> None:
         (key,) = _api_key(frame)
         if key not in keys:
+            self._count_failure()
             raise CloseConnection(f"request {key} before the client has authenticated")
 
     def _fail(self, reason: str) -> None:
         """Close the connection a little later, so that a client that guesses passwords has to wait."""
         self._state = _State.FAILED
         self._timer.cancel()
+        self._count_failure()
         log.info(
             "authentication failed peer=%s listener=%s mechanism=%s reason=%s",
             self._connection.peer,
             self._connection.listener_name,
-            self._mechanism or "none",
+            self._mechanism or NO_MECHANISM,
             reason,
         )
         self._loop.call_later(self._listener.failure_delay_s, self._close, f"authentication failed: {reason}")
+
+    @property
+    def _logins(self) -> LoginStats:
+        return self._listener.logins[self._mechanism or NO_MECHANISM]
+
+    def _count_failure(self) -> None:
+        if self._principal is None:
+            self._logins.failed += 1
+        else:
+            self._logins.failed_again += 1
 
     def _close(self, reason: str) -> None:
         self._connection.close(reason, logging.INFO)

@@ -6,7 +6,7 @@ The settings of a mechanism are those with the prefix of listener and mechanism,
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Final
@@ -31,6 +31,24 @@ _PLAIN_MODULE: Final = "org.apache.kafka.common.security.plain.PlainLoginModule"
 _USER: Final = "user_"
 _SECRET_BYTES: Final = 32
 
+NO_MECHANISM: Final = "none"
+"""The name in logs and metrics for the mechanism of a client that has not chosen one that is enabled."""
+
+
+class LoginStats:
+    """The counters of logins by one mechanism on one listener."""
+
+    __slots__ = ("expired", "failed", "failed_again", "succeeded", "succeeded_again")
+
+    def __init__(self) -> None:
+        self.succeeded = 0
+        self.failed = 0
+        self.succeeded_again = 0
+        """Successes of clients that authenticated again, before the end of their session."""
+        self.failed_again = 0
+        self.expired = 0
+        """Connections that sent a request after the end of their session."""
+
 
 class SaslListener:
     """The SASL of one listener. Raises InvalidConfig."""
@@ -44,6 +62,7 @@ class SaslListener:
         clock_ms: Callable[[], int],
         rng: Random,
     ) -> None:
+        self.name = name
         self._prefix = f"listener.name.{name.lower()}."
         self._config = config
         self._users = users
@@ -52,6 +71,8 @@ class SaslListener:
         self._tokens = tokens
         self.now_ms = clock_ms
         self.mechanisms = tuple(config.get_list(self._prefix + "sasl.enabled.mechanisms"))
+        self.logins = {mechanism: LoginStats() for mechanism in (NO_MECHANISM, *self.mechanisms)}
+        """The counters by mechanism."""
         self.max_receive_bytes = config.get_int(self._prefix + "sasl.server.max.receive.size")
         self.failure_delay_s = config.get_int("connection.failed.authentication.delay.ms") / 1000
         for mechanism in self.mechanisms:
@@ -180,6 +201,9 @@ class NodeSasl:
     def close(self) -> None:
         for validator in self._validators:
             validator.close()
+
+    def __iter__(self) -> Iterator[SaslListener]:
+        return iter(self._listeners.values())
 
     def of(self, listener_name: str) -> SaslListener | None:
         """Return the SASL of a listener; None if it has none."""
