@@ -1,5 +1,7 @@
 """The reference of configs: valid values, and errors for invalid ones."""
 
+import re
+
 import pytest
 
 from penstock.metadata.configs import ConfigKey, ConfigType, InvalidConfig, UpdateMode
@@ -28,6 +30,29 @@ def test_every_key_is_explained_in_a_sentence() -> None:
     for key in ALL_KEYS:
         assert key.doc.endswith("."), key.name
         assert key.doc[0].isupper() or key.doc.startswith("SO_"), key.name
+
+
+NAMES_A_PLACE = re.compile(r"url|endpoint|location|(^|\.)files?$|class|jaas|provider|cmd|script")
+
+
+def test_no_request_changes_what_a_node_reads_or_loads_from_elsewhere() -> None:
+    """As in CVE-2025-27817. Stores of TLS can be renewed; the others here have no effect on a node."""
+    changed = {
+        key.name
+        for key in ALL_KEYS
+        if NAMES_A_PLACE.search(key.name) and key.update_mode is not UpdateMode.READ_ONLY
+    }
+    assert changed == {
+        "config.providers",  # only a file is resolved
+        "principal.builder.class",
+        "sasl.jaas.config",
+        "sasl.kerberos.kinit.cmd",
+        "ssl.endpoint.identification.algorithm",
+        "ssl.engine.factory.class",
+        "ssl.keystore.location",
+        "ssl.provider",
+        "ssl.truststore.location",
+    }
 
 
 def test_topics_and_groups_take_their_defaults_from_broker_configs_that_exist() -> None:

@@ -53,6 +53,24 @@ def test_a_denial_wins_whatever_its_pattern() -> None:
         assert may(found, WRITE, "orders"), denial
 
 
+def test_a_denial_stays_when_another_acl_of_its_resource_goes() -> None:
+    """As in CVE-2024-27309, whatever the other ACL's principal, operation and pattern."""
+    for denial in ("deny User:ann write topic orders", "deny User:ann write topic ord*"):
+        name = denial.split()[-1]
+        for other in (
+            f"allow User:ann write topic {name}",
+            f"deny User:ann read topic {name}",
+            f"deny User:bert write topic {name}",
+            "allow User:ann all topic ord*",
+            "deny User:ann read topic or*",
+            "allow User:* write topic *",
+        ):
+            for first, second in ((denial, other), (other, denial)):
+                found = authorizer(first, second, "allow User:ann write topic o*")
+                found.put(int(first == denial).to_bytes(16), None)
+                assert not may(found, WRITE, "orders"), (first, second)
+
+
 def test_reading_includes_describing_but_its_denial_does_not() -> None:
     assert may(authorizer("allow User:ann read topic orders"), DESCRIBE, "orders")
     found = authorizer("allow User:ann describe topic orders", "deny User:ann read topic orders")

@@ -141,6 +141,8 @@ def test_a_token_that_was_removed_lets_nobody_in(connect: Connect) -> None:
     wait_until(lambda: token.token_id not in ann.seen())
     assert connect().by_token(token.token_id, token.hmac).error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
     assert inside.is_served(), "as in Kafka, a session lasts as long as it was promised"
+    assert inside.by_token(token.token_id, token.hmac).error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+    assert not inside.is_served(), "it could not authenticate again"
 
 
 def test_a_session_ends_when_its_token_expires(connect: Connect) -> None:

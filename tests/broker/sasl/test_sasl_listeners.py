@@ -5,14 +5,28 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    ResourceType,
+)
 
 from certificates import Authority
 from in_process import run, running_node
 from penstock.broker.node import Broker
 from penstock.metadata.configs.support import STANDARD_AUTHORIZER
 from penstock.metadata.image.scram import credential_record
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+)
+from penstock.security.sasl.clients import Login
 from penstock.security.scram import ScramMechanism, credential, salted_password
+from token_wire import TokenWire
 
 TIMEOUT_S = 20
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
@@ -153,5 +167,76 @@ def test_clients_learn_why_they_are_refused(tmp_path: Path) -> None:
                 error = await asyncio.to_thread(refusal, broker, mechanism, name, password)
                 assert error.code() == KafkaError._AUTHENTICATION
                 assert words in error.str()
+
+    run(story())
+
+
+def test_a_user_that_was_deleted_is_out_at_the_end_of_its_session(tmp_path: Path) -> None:
+    name, (mechanism, _) = "eve", ScramMechanism
+    salted = salted_password(mechanism, "eve-secret", b"salt", 4096)
+    settings = {"listener.name.client.connections.max.reauth.ms": "60000"}
+
+    def story(host: str, port: int) -> None:
+        def connect() -> TokenWire:
+            return TokenWire(f"{host}:{port}", TIMEOUT_S)
+
+        def alter(request: AlterUserScramCredentialsRequest) -> None:
+            with connect() as admin:
+                assert admin.log_in("PLAIN", Login("admin", "admin-secret")).error_code == 0
+                [result] = admin.ask(request, AlterUserScramCredentialsResponse).results
+                assert result.error_code == 0, result.error_message
+
+        def log_in(wire: TokenWire) -> int:
+            return wire.log_in(mechanism.title, Login(name, "eve-secret")).error_code
+
+        upsertion = AlterUserScramCredentialsRequest.ScramCredentialUpsertion(
+            name=name, mechanism=mechanism, iterations=4096, salt=b"salt", salted_password=salted
+        )
+        deletion = AlterUserScramCredentialsRequest.ScramCredentialDeletion(name=name, mechanism=mechanism)
+        alter(AlterUserScramCredentialsRequest(upsertions=[upsertion]))
+        with connect() as inside, connect() as late:
+            assert log_in(inside) == 0
+            alter(AlterUserScramCredentialsRequest(deletions=[deletion]))
+            assert log_in(late) == ErrorCode.SASL_AUTHENTICATION_FAILED
+            assert inside.is_served(), "as in Kafka, its session goes on"
+            assert log_in(inside) == ErrorCode.SASL_AUTHENTICATION_FAILED
+            assert not inside.is_served(), "it could not authenticate again"
+
+    async def on_loop() -> None:
+        async with node_with(tmp_path, **settings) as broker:
+            await asyncio.to_thread(story, *broker.advertised("CLIENT"))
+
+    run(on_loop())
+
+
+def test_classes_set_over_the_wire_load_nothing_and_lock_nobody_out(tmp_path: Path) -> None:
+    """As in CVE-2023-25194 and CVE-2025-27818, which load login modules that look up names elsewhere."""
+    jndi = 'com.sun.security.auth.module.JndiLoginModule required user.provider.url="ldap://127.0.0.1/x";'
+    changes = {
+        "sasl.jaas.config": jndi,
+        "listener.name.client.plain.sasl.jaas.config": jndi,
+        "listener.name.client.scram-sha-256.sasl.jaas.config": jndi,
+        "listener.name.client.sasl.enabled.mechanisms": "GSSAPI",
+        "listener.name.client.principal.builder.class": "com.example.Builder",
+        "ssl.engine.factory.class": "com.example.Engine",
+    }
+
+    def alter(broker: Broker) -> None:
+        entries = [
+            ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+            for name, value in changes.items()
+        ]
+        resource = ConfigResource(ResourceType.BROKER, str(broker.node_id), incremental_configs=entries)
+        admin = client(broker, "PLAIN", "admin", "admin-secret")
+        admin.incremental_alter_configs([resource], request_timeout=TIMEOUT_S)[resource].result(TIMEOUT_S)
+
+    async def story() -> None:
+        async with node_with(tmp_path) as broker:
+            await asyncio.to_thread(alter, broker)
+            assert broker.config.text("sasl.jaas.config") == jndi
+        for topic in ("now", "after-a-restart"):
+            async with node_with(tmp_path) as broker:
+                admin = client(broker, "PLAIN", "admin", "admin-secret")
+                assert await asyncio.to_thread(create_topic, admin, topic) == "NO_ERROR"
 
     run(story())

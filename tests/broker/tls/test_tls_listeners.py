@@ -492,6 +492,43 @@ def test_new_certificates_need_no_restart(tmp_path: Path, authority: Authority) 
     run(story())
 
 
+def test_a_ticket_of_before_lets_nobody_in_once_the_trust_store_has_changed(
+    tmp_path: Path, authority: Authority
+) -> None:
+    """A client resumes its session, without its certificate, until another authority is trusted."""
+    location = "listener.name.mutual.ssl.truststore.location"
+    other = Authority(tmp_path / "other")
+    context = client_context(authority)
+    context.maximum_version = ssl.TLSVersion.TLSv1_2  # in 1.3, a listener gives no tickets
+    context.load_cert_chain(authority.client.chain, authority.client.key)
+
+    def connect(broker: Broker, session: ssl.SSLSession | None = None) -> ssl.SSLSocket:
+        sock = socket.create_connection(address(broker, "MUTUAL"), TIMEOUT_S)
+        return context.wrap_socket(sock, server_hostname="localhost", session=session)
+
+    def story(broker: Broker) -> None:
+        with connect(broker) as first:
+            session = first.session
+        with connect(broker, session) as again:
+            assert again.session_reused
+        assert alter(settings_of(broker, "PLAINTEXT", authority), location, str(other.certificate)) == ""
+
+        def is_let_in() -> bool:
+            try:
+                with connect(broker, session) as late:
+                    return late.session_reused or bool(late.recv(1))
+            except (ssl.SSLError, ConnectionError):
+                return False
+
+        wait_until(lambda: not is_let_in())
+
+    async def on_loop() -> None:
+        async with node_with(tmp_path / "node", authority) as broker:
+            await asyncio.to_thread(story, broker)
+
+    run(on_loop())
+
+
 def test_a_listener_needs_a_certificate_that_can_be_read(tmp_path: Path, authority: Authority) -> None:
     async def start(**properties: str) -> None:
         async with node_with(tmp_path / "node", authority, **properties):
