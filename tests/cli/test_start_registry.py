@@ -109,7 +109,8 @@ def test_wrong_credentials_end_the_node_with_the_reason(tmp_path: Path) -> None:
     [
         (["--registry-config", "f"], "expected --registry with it"),
         (["--registry", "--registry-config", "/nowhere"], "--registry-config /nowhere: No such file"),
-        (["--registry", "--registry-config", "f", "--brokers", "2"], "expected one node, without --brokers"),
+        (["--registry-config", "f", "--brokers", "2"], "expected --registry with it"),
+        (["--registry", "--registry-config", "/nowhere", "--brokers", "2"], "/nowhere: No such file"),
     ],
 )
 def test_options_that_contradict_each_other_are_told(tmp_path: Path, words: list[str], told: str) -> None:

@@ -8,12 +8,17 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
+from confluent_kafka.schema_registry.error import SchemaRegistryError
 
 from broker_wire import Wire
+from certificates import Authority
 from penstock.broker.setup.local_cluster import NodePlan, properties_of
 from penstock.processes.memory import bound_memory
 from penstock.protocol.messages import MetadataRequest, MetadataResponse
@@ -101,6 +106,52 @@ def test_a_registry_stands_beside_the_nodes(tmp_path: Path) -> None:
         assert ask(url, "POST", "/subjects/b-value/versions", {"schema": '"int"'}).body["id"] == 2
     assert process.stderr is not None
     assert b"node 1 ended with exit code -9" in process.stderr.read()
+
+
+def test_a_registry_beside_the_nodes_has_users_and_tls(tmp_path: Path) -> None:
+    """The nodes ask it, too, with the login that their settings have."""
+    authority = Authority(tmp_path / "authority")
+    (tmp_path / "users").write_text("ann: secret, writer\nnode: n, reader\n")
+    (tmp_path / "registry.properties").write_text(
+        f"listeners=https://127.0.0.1:0\nhost.name=localhost\nssl.keystore.location={authority.server.store}\n"
+        f"authentication.method=BASIC\npenstock.authentication.users={tmp_path / 'users'}\n"
+    )
+    of_nodes = {
+        "confluent.basic.auth.user.info": "node:n",
+        "confluent.ssl.truststore.location": str(authority.certificate),
+    }
+    words = ["--listen", "127.0.0.1:0", "--brokers", "2", "--registry"]
+    words += ["--registry-config", str(tmp_path / "registry.properties")]
+    words += [word for name, value in of_nodes.items() for word in ("--set", f"{name}={value}")]
+    with started(tmp_path / "data", *words) as (process, addresses):
+        assert process.stdout is not None
+        line = process.stdout.readline().decode()
+        url = line.removeprefix("schema registry ready at ").strip()
+        assert url.startswith("https://localhost:"), line
+        trusted = {"url": url, "ssl.ca.location": str(authority.certificate)}
+        client = SchemaRegistryClient({**trusted, "basic.auth.user.info": "ann:secret"})
+        assert client.register_schema("orders-value", Schema('"string"', "AVRO")) == 1
+        with pytest.raises(SchemaRegistryError):
+            SchemaRegistryClient(trusted).get_subjects()
+        servers = ",".join(addresses)
+        assert produced(servers, b"\0\0\0\0\1" + b"\2a") is None
+        refused = produced(servers, b"\0\0\0\0\2")
+        assert refused is not None
+        assert refused.code() == KafkaError.INVALID_RECORD
+
+
+def produced(servers: str, value: bytes) -> KafkaError | None:
+    """Produce a record to a topic that checks its values; return the broker's error."""
+    checks = {"confluent.value.schema.validation": "true"}
+    admin = AdminClient({"bootstrap.servers": servers})
+    (made,) = admin.create_topics([NewTopic("orders", 1, 1, config=checks)]).values()
+    with suppress(KafkaException):  # it exists already
+        made.result(60)
+    errors: list[KafkaError | None] = []
+    producer = Producer({"bootstrap.servers": servers, "message.timeout.ms": 30_000})
+    producer.produce("orders", value, on_delivery=lambda error, _: errors.append(error))
+    assert producer.flush(60) == 0
+    return errors[0]
 
 
 def test_a_registry_that_cannot_listen_ends_the_nodes(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from penstock.cli.log_options import LogFormat, LogLevel
 
 if TYPE_CHECKING:
     from penstock.broker.partitions.schema_validation import SchemaIds
+    from penstock.cli.start_several import RegistryPlan
     from penstock.metadata.configs import BrokerConfig
 
 log = logging.getLogger(__name__)
@@ -137,6 +138,8 @@ def start(
     """
     from penstock.metadata.configs import InvalidConfig
 
+    if registry_config is not None and not registry:
+        _fail(f"--registry-config {registry_config}: expected --registry with it", EXIT_CONFIG)
     try:
         settings = _with_options(settings or [], {"--log-level": log_level, "--log-format": log_format})
         if brokers is not None:
@@ -146,13 +149,8 @@ def start(
                 )
             if advertised is not None:
                 raise ValueError(f"--advertised {advertised}: expected one node, without --brokers")
-            if registry_config is not None:
-                raise ValueError(
-                    f"--registry-config {registry_config}: expected one node, without --brokers; start "
-                    "the registry by penstock registry start --config"
-                )
-            registry_at = registry_listen or DEFAULT_REGISTRY_LISTEN
-            _run_several(brokers, data_dir, listen, config, settings, registry_at if registry else None)
+            beside = _registry_plan(registry_listen, registry_config) if registry else None
+            _run_several(brokers, data_dir, listen, config, settings, beside)
         join_words.check_words(node_id, controller, join, {"--config": config})
         if node_id is None:
             broker_config = read_config(data_dir, listen, config, settings, advertised)
@@ -162,8 +160,6 @@ def start(
         _fail(str(error), EXIT_CONFIG)
     except join_words.CannotJoin as error:
         _fail(str(error), EXIT_FAILED)
-    if registry_config is not None and not registry:
-        _fail(f"--registry-config {registry_config}: expected --registry with it", EXIT_CONFIG)
     registry_options = _registry_options(registry_listen, registry_config) if registry else None
     from penstock.broker.network.loop_lag import new_event_loop
 
@@ -248,7 +244,7 @@ def _run_several(
     listen: str | None,
     file: Path | None,
     settings: list[str],
-    registry_listen: str | None,
+    registry: "RegistryPlan | None",
 ) -> NoReturn:
     """Check the options of ``--brokers`` and run the nodes. Raises InvalidConfig, ValueError."""
     from penstock.cli.start_several import run_several
@@ -258,15 +254,23 @@ def _run_several(
     address = listen or DEFAULT_LISTEN
     _check_address("--listen", address)
     host, _, port = address.rpartition(":")
-    registry_at = None
-    if registry_listen is not None:
-        from penstock.cli.registry import require_extra, split_address
+    run_several(brokers, data_dir or Path(DEFAULT_DATA_DIR), host, int(port), _settings(settings), registry)
 
-        require_extra()
-        registry_at = split_address(registry_listen)
-    run_several(
-        brokers, data_dir or Path(DEFAULT_DATA_DIR), host, int(port), _settings(settings), registry_at
-    )
+
+def _registry_plan(listen: str | None, file: Path | None) -> "RegistryPlan":
+    """The registry beside the nodes of ``--brokers``. Raises ValueError."""
+    from penstock.cli.registry import require_extra, split_address
+    from penstock.cli.start_several import RegistryPlan
+
+    require_extra()
+    if file is None:
+        return RegistryPlan(*split_address(listen or DEFAULT_REGISTRY_LISTEN))
+    from penstock.client.settings import resolved
+    from penstock.registry.api.listener import ListenerConfig
+
+    listener = ListenerConfig.from_properties(resolved(_read_properties(file, "--registry-config")))
+    host, port = (listener.host, listener.port) if listen is None else split_address(listen)
+    return RegistryPlan(host, port, listener.scheme, listener.advertised, file)
 
 
 def _refuse_both(given: Mapping[str, str], options: Mapping[str, str | None]) -> None:

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Final, NamedTuple, NoReturn
 
 import javaproperties
 import typer
@@ -49,25 +49,46 @@ _COMBINED: Final = ("broker", "controller")
 _PORT: Final = re.compile(r"(\w+)://[^,]*:(\d+)")
 
 
+class RegistryPlan(NamedTuple):
+    """The schema registry beside the nodes: the address on which it listens, and its own configuration."""
+
+    host: str
+    port: int
+    """0 for a free port."""
+    scheme: str = "http"
+    advertised: str | None = None
+    config: Path | None = None
+
+    def process(self, port: int, log_file: Path) -> RegistryProcess:
+        return RegistryProcess(
+            self.host,
+            port,
+            log_file,
+            config=self.config,
+            scheme=self.scheme,
+            advertised=self.advertised,
+        )
+
+
 def run_several(
     count: int,
     data_dir: Path,
     host: str,
     port: int,
     settings: Mapping[str, str],
-    registry_at: tuple[str, int] | None = None,
+    registry_plan: RegistryPlan | None = None,
 ) -> NoReturn:
-    """Run ``count`` nodes, and a schema registry if it has an address, until they are stopped.
+    """Run ``count`` nodes, and a schema registry if there is a plan of it, until they are stopped.
 
     Brokers listen from ``port`` on, controllers a thousand above; 0 takes free ports. Raises InvalidConfig,
     ValueError.
     """
     ports = ReservedPorts(host)
     registry = None
-    if registry_at is not None:
-        registry_ports = ReservedPorts(registry_at[0])
-        registry_port = registry_at[1] or registry_ports.take()
-        registry = RegistryProcess(registry_at[0], registry_port, data_dir / "registry.log")
+    if registry_plan is not None:
+        registry_ports = ReservedPorts(registry_plan.host)
+        registry_port = registry_plan.port or registry_ports.take()
+        registry = registry_plan.process(registry_port, data_dir / "registry.log")
         settings = {_REGISTRY_URL: registry.url, **settings}
     plans = _plan(count, data_dir, port, ports)
     for plan in plans:

@@ -24,15 +24,26 @@ _LOOK_S: Final = 0.05
 class RegistryProcess:
     """The process of a schema registry. Its output is appended to ``log_file``.
 
-    ``command_config`` is the file with the properties by which it logs in to the brokers.
+    ``command_config`` is the file with the properties by which it logs in to the brokers, ``config`` the one
+    with its own. The latter decides the ``scheme`` and the ``advertised`` host of its URL.
     """
 
-    def __init__(self, host: str, port: int, log_file: Path, command_config: Path | None = None) -> None:
-        shown = f"[{host}]" if ":" in host else host
-        self.url = f"http://{shown}:{port}"
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        log_file: Path,
+        command_config: Path | None = None,
+        *,
+        config: Path | None = None,
+        scheme: str = "http",
+        advertised: str | None = None,
+    ) -> None:
+        self.url = f"{scheme}://{_bracketed(advertised or host)}:{port}"
         self.log_file = log_file
-        self._listen = f"{shown}:{port}"
+        self._listen = f"{_bracketed(host)}:{port}"
         self._command_config = command_config
+        self._config = config
         self._log_start = 0
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -47,6 +58,8 @@ class RegistryProcess:
         words = ["registry", "start", "--bootstrap", ",".join(servers), "--listen", self._listen]
         if self._command_config is not None:
             words += ["--command-config", str(self._command_config)]
+        if self._config is not None:
+            words += ["--config", str(self._config)]
         with self.log_file.open("ab") as log:
             self._log_start = log.tell()
             self._process = start_command(words, stdout=log, stderr=log)
@@ -94,3 +107,8 @@ class RegistryProcess:
         with self.log_file.open("rb") as log:
             log.seek(self._log_start)
             return log.read().decode(errors="replace")
+
+
+def _bracketed(host: str) -> str:
+    """The host as it stands in URLs."""
+    return f"[{host}]" if ":" in host else host
