@@ -35,7 +35,7 @@ FLOORS: dict[str, set[str]] = {
     "topology": {"protocol"},
     "arrow": {"protocol", "client", "registry"},
     "views": {"protocol", "client", "arrow", "topology", "web", "monitoring", "security"},
-    "spark": {"protocol", "client", "registry", "arrow", "topology", "views", "monitoring"},
+    "spark": {"protocol", "client", "registry", "arrow", "topology", "views", "monitoring", "security"},
     "streams": {"protocol", "topology", "views", "spark"},
     "sql": {
         *{"protocol", "client", "registry", "web", "topology", "arrow", "views", "spark", "streams"},

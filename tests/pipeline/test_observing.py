@@ -3,16 +3,20 @@
 import contextlib
 import io
 import json
+import ssl
 import threading
 import urllib.request
 from pathlib import Path
 
+import httpx
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 from rich.console import Console
 
+from certificates import Authority
 from penstock.client.settings import ConfigError
+from penstock.security.access.errors import InvalidAccess
 from penstock.spark import read_progress
 from penstock.spark.observing import MetricsEndpoint, MetricsPortTaken, ProgressView, QueryMetrics
 from penstock.spark.observing.console import batch_line, size
@@ -227,6 +231,27 @@ def test_the_endpoint_serves_what_prometheus_reads(metrics):
     endpoint.close()
     with pytest.raises(OSError, match="refused"):
         urllib.request.urlopen(url, timeout=60)
+
+
+def test_the_endpoint_has_users_and_tls(metrics, tmp_path):
+    authority = Authority(tmp_path / "authority")
+    (tmp_path / "users").write_text("rita: r, reader\nadam: *, admin\n")
+    properties = {
+        "ssl.keystore.location": str(authority.server.store),
+        "authentication.method": "BASIC",
+        "penstock.authentication.users": str(tmp_path / "users"),
+    }
+    endpoint = MetricsEndpoint(metrics, 0, properties=properties)
+    try:
+        assert endpoint.url == f"https://127.0.0.1:{endpoint.port}/metrics"
+        with httpx.Client(verify=ssl.create_default_context(cafile=authority.certificate)) as client:
+            assert client.get(endpoint.url).status_code == 401
+            assert client.get(endpoint.url, auth=("rita", "r")).status_code == 200
+            assert client.get(endpoint.url, auth=("adam", "r")).status_code == 401
+    finally:
+        endpoint.close()
+    with pytest.raises(InvalidAccess, match=r"penstock\.authentication\.users"):
+        MetricsEndpoint(metrics, 0, properties={"authentication.method": "BASIC"})
 
 
 # The console

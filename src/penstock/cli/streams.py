@@ -192,12 +192,20 @@ def run(
             metavar="ADDRESS", help="The address of the metrics server; 0.0.0.0 for all interfaces."
         ),
     ] = "127.0.0.1",
+    metrics_config: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Properties of the metrics server: its users and its certificate (docs/security.md).",
+        ),
+    ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
 ) -> None:
     """Run an application until it is stopped. Ctrl-C and SIGTERM stop it after the current batch."""
     application, module = _load(file, name_of_app)
     options = _options(command_config, option)
+    metrics_properties = read_properties(metrics_config, "--metrics-config")
     settings = parse_assignments(conf or [])
     require_packages(_REQUIRED, "spark", "a streams application on Spark")
     require_spark_version("streams applications need")
@@ -227,10 +235,11 @@ def run(
             options=options,
             metrics_port=metrics_port,
             metrics_host=metrics_host,
+            metrics_properties=metrics_properties,
             watchers=[view],
         )
-        if running.metrics_port is not None:
-            print_note(f"metrics are served at http://{metrics_host}:{running.metrics_port}/metrics")
+        if running.metrics_url is not None:
+            print_note(f"metrics are served at {running.metrics_url}")
         print_note(f"{application.name} runs on {master}, with its state in {checkpoint}")
         if log is not None:
             print_note(f"Spark's output goes to {log}")

@@ -60,9 +60,10 @@ class MonitoringServer:
         self._thread = Thread(target=self._server.serve_forever, name="metrics", daemon=True)
         self._thread.start()
         self.port = int(self._server.server_port)
+        self.scheme = "http" if tls is None else "https"
         log.info("metrics served address=%s:%d", host, self.port)
         is_guarded = settings.is_guarded(is_tls=tls is not None)
-        warn_unless_guarded("http" if tls is None else "https", host, self.port, is_guarded=is_guarded)
+        warn_unless_guarded(self.scheme, host, self.port, is_guarded=is_guarded)
 
     def close(self) -> None:
         self._server.shutdown()

@@ -331,6 +331,7 @@ class App:
         options: Mapping[str, str] | None = None,
         metrics_port: int | None = None,
         metrics_host: str = "127.0.0.1",
+        metrics_properties: Mapping[str, str] | None = None,
         watchers: Sequence[Watcher] = (),
     ) -> RunningApp:
         """Run the application as one Spark query.
@@ -357,10 +358,13 @@ class App:
             metrics_port: serve Prometheus metrics on this port until the application stops; 0: on a free
                 port, which the result's ``metrics_port`` gives. docs/metrics.md lists the metrics.
             metrics_host: the address to serve metrics at; ``0.0.0.0`` for all addresses.
+            metrics_properties: who may read the metrics, and the certificate for HTTPS. docs/security.md
+                lists the properties.
             watchers: receive each batch's progress, such as a `penstock.spark.observing.ProgressView`.
 
         Raises MissingTopics, CoPartitioningError, InternalTopicMismatch, CheckpointMismatch, GroupInUse,
-        ConfigError, MetricsPortTaken, MissingExtra; ImportError for other versions of Spark than 4.3.
+        ConfigError, MetricsPortTaken, InvalidAccess, MissingExtra; ImportError for other versions of Spark
+        than 4.3.
         """
         # Only applications that run on Spark import pyspark.
         with needs_extra("spark", "App.start"):
@@ -385,6 +389,7 @@ class App:
             options=options,
             metrics_port=metrics_port,
             metrics_host=metrics_host,
+            metrics_properties=metrics_properties,
             watchers=watchers,
         )
         return self._running

@@ -142,6 +142,11 @@ class RunningApp:
         """The port that serves metrics until the application is stopped, or None if there is none."""
         return None if self._observation is None else self._observation.port
 
+    @property
+    def metrics_url(self) -> str | None:
+        """The URL at which these metrics are served, or None if there are none."""
+        return None if self._observation is None else self._observation.url
+
     def progress(self) -> Progress | None:
         """The progress of the last completed batch, or None before the first."""
         found = self.query.lastProgress
@@ -201,6 +206,7 @@ def start(
     options: Mapping[str, str] | None = None,
     metrics_port: int | None = None,
     metrics_host: str = DEFAULT_HOST,
+    metrics_properties: Mapping[str, str] | None = None,
     watchers: Sequence[Watcher] = (),
 ) -> RunningApp:
     """Run a topology as one Spark query.
@@ -221,13 +227,14 @@ def start(
         metrics_port: the port that serves Prometheus metrics; with 0 a free one, see
             `RunningApp.metrics_port`.
         metrics_host: the address to serve them at.
+        metrics_properties: who may read them, and the certificate for HTTPS.
         watchers: receive each batch's progress; `stop` waits until they have received the last one.
 
     If another driver runs the application, with this checkpoint or another, it publishes nothing more (with
     exactly-once delivery only) and fails with RunFenced at its next batch.
 
     Raises MissingTopics, CoPartitioningError, InternalTopicMismatch, CheckpointMismatch, CheckpointOutdated,
-    GroupInUse, ConfigError, MetricsPortTaken.
+    GroupInUse, ConfigError, MetricsPortTaken, InvalidAccess.
     """
     if not topology.source_topics():
         raise TopologyError(f"{topology.application} reads no topic: there is nothing to run")
@@ -267,7 +274,13 @@ def start(
     if metrics_port is None and not watchers:
         query = _query(plan, session, where, until, interval_ms)
         return RunningApp(topology, query, session, dropped, client=properties)
-    watch = observe(session, *watchers, metrics_port=metrics_port, metrics_host=metrics_host)
+    watch = observe(
+        session,
+        *watchers,
+        metrics_port=metrics_port,
+        metrics_host=metrics_host,
+        metrics_properties=metrics_properties,
+    )
     try:
         if topology.errors.dead_letter_topic is not None:
             watch.metrics.count_dead_letters(topology.application, DeadLetterCount(str(checkpoint)).total)
