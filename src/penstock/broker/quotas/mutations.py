@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from penstock.broker.quotas.limits import ClientLimit, ClientLimits
+from penstock.broker.quotas.rate import THROTTLE_MS_MAX
 from penstock.metadata.controller.state import Refusal
 from penstock.metadata.image.client_quotas import CONTROLLER_MUTATION_RATE
 from penstock.protocol.errors import ErrorCode
@@ -27,9 +28,6 @@ BUCKETS_MAX: Final = 10_000
 
 IDLE_MS_MAX: Final = 3_600_000
 """How long a bucket is kept after tokens were last taken, as in Kafka."""
-
-THROTTLE_MS_MAX: Final = 2**31 - 1
-"""The most that `throttle_time_ms` can say."""
 
 
 class TokenBucket:
