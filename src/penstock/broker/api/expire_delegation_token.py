@@ -9,46 +9,15 @@ Versions:
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING
-
 from penstock.broker.api_entry import Api
-from penstock.broker.control.delegation_tokens import NO_TIME_MS, NOT_ALLOWED, allows_token_requests
+from penstock.broker.control.delegation_tokens import LifetimeChange
 from penstock.metadata.controller.delegation_tokens import expire_delegation_token
 from penstock.protocol.messages import ExpireDelegationTokenRequest, ExpireDelegationTokenResponse
 
-if TYPE_CHECKING:
-    from penstock.broker.control.delegation_tokens import ControllerParts, Parts
-    from penstock.broker.network.context import RequestContext
-    from penstock.protocol.messages import Message
-
-
-async def handle(
-    parts: Parts, request: ExpireDelegationTokenRequest, context: RequestContext
-) -> Message | bytes:
-    if not allows_token_requests(parts.config, context):
-        return ExpireDelegationTokenResponse(error_code=NOT_ALLOWED, expiry_timestamp_ms=NO_TIME_MS)
-    return await parts.forwarding.forward(request, context)
-
-
-async def handle_as_controller(
-    parts: ControllerParts, request: ExpireDelegationTokenRequest, context: RequestContext
-) -> ExpireDelegationTokenResponse:
-    if not allows_token_requests(parts.config, context):
-        return ExpireDelegationTokenResponse(error_code=NOT_ALLOWED, expiry_timestamp_ms=NO_TIME_MS)
-    return await parts.controller.submit_and_follow(
-        partial(
-            expire_delegation_token,
-            request=request,
-            requester=context.principal,
-            secret=parts.token_secret,
-            now_ms=parts.clock_ms(),
-        )
-    )
-
+_CHANGE = LifetimeChange(ExpireDelegationTokenResponse, expire_delegation_token)
 
 API = (
     Api(ExpireDelegationTokenRequest)
-    .on_broker(lambda node: node, handle)
-    .on_controller(lambda node: node, handle_as_controller)
+    .on_broker(lambda node: node, _CHANGE.handle)
+    .on_controller(lambda node: node, _CHANGE.handle_as_controller)
 )
