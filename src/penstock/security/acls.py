@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+
+if TYPE_CHECKING:
+    from penstock.protocol.messages import DeleteAclsRequest, DescribeAclsRequest
 
 WILDCARD: Final = "*"
 """The name of a literal pattern for all resources of a type, and the host of an ACL for all hosts."""
@@ -135,6 +138,19 @@ class AclFilter(NamedTuple):
     host: str | None
     operation: Operation
     permission_type: PermissionType
+
+    @classmethod
+    def of_request(cls, asked: DescribeAclsRequest | DeleteAclsRequest.DeleteAclsFilter) -> AclFilter:
+        """The filter that a request has."""
+        return cls(
+            member(ResourceType, asked.resource_type_filter),
+            asked.resource_name_filter,
+            member(PatternType, asked.pattern_type_filter),
+            asked.principal_filter,
+            asked.host_filter,
+            member(Operation, asked.operation),
+            member(PermissionType, asked.permission_type),
+        )
 
     @property
     def problem(self) -> str | None:

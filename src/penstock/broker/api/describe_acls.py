@@ -22,9 +22,7 @@ from penstock.security.acls import (
     AclFilter,
     Operation,
     PatternType,
-    PermissionType,
     ResourceType,
-    member,
 )
 
 if TYPE_CHECKING:
@@ -38,15 +36,7 @@ def handle(
     context.permissions.require(Operation.DESCRIBE)
     if authorization.authorizer is None:
         raise KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured on the broker")
-    filter_ = AclFilter(
-        member(ResourceType, request.resource_type_filter),
-        request.resource_name_filter,
-        member(PatternType, request.pattern_type_filter),
-        request.principal_filter,
-        request.host_filter,
-        member(Operation, request.operation),
-        member(PermissionType, request.permission_type),
-    )
+    filter_ = AclFilter.of_request(request)
     if filter_.problem is not None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, filter_.problem)
     found = sorted(acl for acl in authorization.authorizer.acls if filter_.matches(acl))

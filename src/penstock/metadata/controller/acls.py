@@ -95,15 +95,7 @@ def delete_acls(state: ControllerState, request: DeleteAclsRequest) -> Decision[
     deleted: set[bytes] = set()
     results: list[FilterResult] = []
     for asked in request.filters:
-        filter_ = AclFilter(
-            member(ResourceType, asked.resource_type_filter),
-            asked.resource_name_filter,
-            member(PatternType, asked.pattern_type_filter),
-            asked.principal_filter,
-            asked.host_filter,
-            member(Operation, asked.operation),
-            member(PermissionType, asked.permission_type),
-        )
+        filter_ = AclFilter.of_request(asked)
         # Null, as in Apache Kafka: the default is the empty text, which clients tell apart.
         result = DeleteAclsResponse.DeleteAclsFilterResult(error_message=None)
         results.append(result)
