@@ -27,3 +27,11 @@ def recorded(path: Path, questions: str, ask: Callable[[], str]) -> str:
     if os.environ.get("PENSTOCK_REWRITE"):
         path.write_bytes(lzma.compress(f"{digest}\n{answers}".encode(), preset=9))
     return answers
+
+
+def compare(path: Path, conversation: str) -> None:
+    """Compare a conversation with an oracle with the recorded one, or with PENSTOCK_REWRITE=1 record it."""
+    if os.environ.get("PENSTOCK_REWRITE"):
+        path.write_text(conversation)
+    else:
+        assert conversation == path.read_text()

@@ -1,6 +1,5 @@
 """Penstock alters, describes and enforces client quotas exactly as Apache Kafka does."""
 
-import os
 from pathlib import Path
 
 import pytest
@@ -8,6 +7,7 @@ from quota_conversation import converse
 
 from kafka_node import KafkaNode
 from penstock.testing import Cluster
+from recorded_answers import compare
 
 WHAT_KAFKA_SAYS = Path(__file__).with_name("quota_conversation.txt")
 
@@ -26,7 +26,4 @@ def test_kafka_says_so(kafka_libs: Path, tmp_path: Path) -> None:
     script = WHAT_KAFKA_SAYS.read_text()
     with KafkaNode(kafka_libs, tmp_path) as kafka:
         answers = converse(kafka.bootstrap_servers, script, settle_s=0.5)
-    if os.environ.get("PENSTOCK_REWRITE"):
-        WHAT_KAFKA_SAYS.write_text(answers)
-    else:
-        assert answers == script
+    compare(WHAT_KAFKA_SAYS, answers)

@@ -1,6 +1,5 @@
 """Penstock lets in and refuses as Apache Kafka does, in the same words."""
 
-import os
 from pathlib import Path
 
 import pytest
@@ -8,6 +7,7 @@ from sasl_conversation import SETTINGS, converse
 
 from kafka_node import KafkaNode
 from penstock.testing import Cluster
+from recorded_answers import compare
 
 WHAT_KAFKA_SAYS = Path(__file__).with_name("sasl_conversation.txt")
 
@@ -25,7 +25,4 @@ def test_kafka_says_so(kafka_libs: Path, tmp_path: Path) -> None:
     """With PENSTOCK_REWRITE=1 the test stores the answers, for review before a commit."""
     with KafkaNode(kafka_libs, tmp_path, config=SETTINGS) as kafka:
         answers = converse(kafka.bootstrap_servers)
-    if os.environ.get("PENSTOCK_REWRITE"):
-        WHAT_KAFKA_SAYS.write_text(answers)
-    else:
-        assert answers == WHAT_KAFKA_SAYS.read_text()
+    compare(WHAT_KAFKA_SAYS, answers)

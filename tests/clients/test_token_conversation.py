@@ -1,6 +1,5 @@
 """Penstock gives, renews and refuses delegation tokens as Apache Kafka does, and lets their users in."""
 
-import os
 from pathlib import Path
 
 import pytest
@@ -8,6 +7,7 @@ from token_conversation import converse
 
 from kafka_node import KafkaNode
 from penstock.testing import Cluster
+from recorded_answers import compare
 from token_wire import SETTINGS
 
 WHAT_KAFKA_SAYS = Path(__file__).with_name("token_conversation.txt")
@@ -26,7 +26,4 @@ def test_kafka_says_so(kafka_libs: Path, tmp_path: Path) -> None:
     """With PENSTOCK_REWRITE=1 the test stores the answers, for review before a commit."""
     with KafkaNode(kafka_libs, tmp_path, config=SETTINGS) as kafka:
         answers = converse(kafka.bootstrap_servers)
-    if os.environ.get("PENSTOCK_REWRITE"):
-        WHAT_KAFKA_SAYS.write_text(answers)
-    else:
-        assert answers == WHAT_KAFKA_SAYS.read_text()
+    compare(WHAT_KAFKA_SAYS, answers)
