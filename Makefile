@@ -122,6 +122,7 @@ KAFKAJS ?= kafkajs
 
 kafkajs: $(INSTALLED)
 	@$(BIN)/python tests/clients/kafkajs_suite.py --source $(KAFKAJS)
+	@$(BIN)/python tests/clients/kafkajs_suite.py --source $(KAFKAJS) --oauthbearer
 
 bench: $(INSTALLED)
 	@$(BIN)/penstock bench

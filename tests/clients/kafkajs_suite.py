@@ -1,13 +1,16 @@
 """kafkajs's own tests of SASL, TLS and ACLs on three secured nodes; writes docs/compatibility.md.
 
     python tests/clients/kafkajs_suite.py --source DIRECTORY
+    python tests/clients/kafkajs_suite.py --source DIRECTORY --oauthbearer
     python tests/clients/kafkajs_suite.py --source DIRECTORY --run createAcls
     python tests/clients/kafkajs_suite.py --source DIRECTORY --on-kafka --run createAcls
 
 The directory is a clone of kafkajs's repository that has the tag below, because its package has no tests. npm
 fetches what they need into a cache outside the repository. The nodes match `docker-compose.2_4.yml`: each has
-a listener with PLAINTEXT, SSL and SASL_SSL, at the ports that the tests contain. With `--run`, only files
-whose names match run, and the document is left alone.
+a listener with PLAINTEXT, SSL and SASL_SSL, at the ports that the tests contain. With `--oauthbearer` they
+match `docker-compose.2_4_oauthbearer.yml`, whose listener accepts tokens without a signature, and the tests
+are those of kafkajs's `test:group:oauthbearer`. With `--run`, only files whose names match run, and the
+document is left alone.
 """
 
 import argparse
@@ -16,6 +19,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -38,6 +42,22 @@ TESTS = (
     r"|broker/__tests__/(connect|disconnect|reauthenticate)\."
     r"|consumer/__tests__/connection\.|producer/index\.|network/connection\.|saslAuthenticator/"
 )
+OAUTHBEARER_TESTS = (
+    r"src/producer/index\.spec|(broker|consumer|admin)/__tests__/(connect|connection|disconnect)\."
+    r"|broker/__tests__/reauthenticate\."
+)
+OAUTHBEARER = {
+    "sasl.enabled.mechanisms": "PLAIN,OAUTHBEARER",
+    "connections.max.reauth.ms": "15000",
+    "listener.name.sasl_ssl.oauthbearer.sasl.jaas.config": (
+        "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required "
+        'unsecuredLoginStringClaim_sub="node";'
+    ),
+    "listener.name.sasl_ssl.oauthbearer.sasl.server.callback.handler.class": (
+        "org.apache.kafka.common.security.oauthbearer.internals.unsecured."
+        "OAuthBearerUnsecuredValidatorCallbackHandler"
+    ),
+}
 PLAIN_USERS = {"test": "testtest", "alice": "alicealice", "bob": "bobbob"}
 SCRAM_USER = "[name=testscram,password=testtestscram={}]"
 CONFIG = {"default.replication.factor": "2", "num.partitions": "2", "group.initial.rebalance.delay.ms": "0"}
@@ -49,23 +69,27 @@ def main() -> int:
     )
     parser.add_argument("--source", type=Path, required=True, help="a clone of the project's repository")
     parser.add_argument("--run", help="a pattern of files' names")
+    parser.add_argument("--oauthbearer", action="store_true", help="the tests of OAUTHBEARER, on such nodes")
     parser.add_argument("--on-kafka", action="store_true", help="three nodes of Apache Kafka instead")
     parser.add_argument("--keep", type=Path, help="where to leave data and logs")
     arguments = parser.parse_args()
     tree = prepare(arguments.source)
     with tempfile.TemporaryDirectory(prefix="kafkajs-") as scratch:
         directory = arguments.keep or Path(scratch)
-        with three_nodes(directory, on_kafka=arguments.on_kafka):
+        extra = OAUTHBEARER if arguments.oauthbearer else {}
+        with three_nodes(directory, extra, on_kafka=arguments.on_kafka):
             # kafkajs gives up if a group's coordinator still loads, as it does for the first group.
             by_confluent_kafka({"bootstrap.servers": f"localhost:{FIRST_PORT}", "log_level": 0}, "first")
-            counts = run_tests(tree, arguments.run or TESTS)
+            tests = arguments.run or (OAUTHBEARER_TESTS if arguments.oauthbearer else TESTS)
+            counts = run_tests(tree, tests, oauthbearer=arguments.oauthbearer)
     if not arguments.run and not arguments.on_kafka:
-        write_row(
-            f"kafkajs {TAG}, files about security",
-            "three nodes with ACLs: PLAINTEXT, SSL, SASL_SSL with PLAIN, SCRAM-SHA-256, SCRAM-SHA-512",
-            counts,
-            "they need OAUTHBEARER",
-        )
+        if arguments.oauthbearer:
+            files, mechanisms, reason = "files about OAUTHBEARER", "OAUTHBEARER", "they need other mechanisms"
+        else:
+            files, mechanisms = "files about security", "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512"
+            reason = "they need OAUTHBEARER"
+        nodes = f"three nodes with ACLs: PLAINTEXT, SSL, SASL_SSL with {mechanisms}"
+        write_row(f"kafkajs {TAG}, {files}", nodes, counts, reason)
     return counts.failed > 0
 
 
@@ -82,8 +106,8 @@ def prepare(source: Path) -> Path:
     return tree
 
 
-def three_nodes(directory: Path, *, on_kafka: bool) -> SeveralNodes:
-    """The nodes, not started yet."""
+def three_nodes(directory: Path, extra: Mapping[str, str], *, on_kafka: bool) -> SeveralNodes:
+    """The nodes with extra settings, not started yet."""
     if on_kafka:
         libs = jars_of(Path(__file__).with_name("kafka_pom.xml"), f"kafka-{TARGET_RELEASE}")
         made = kafka_nodes(libs, directory, NODES, dynamic_quorum=True, config=CONFIG)
@@ -107,17 +131,20 @@ def three_nodes(directory: Path, *, on_kafka: bool) -> SeveralNodes:
             "ssl.keystore.location": str(authority.server.store),
             "ssl.truststore.type": "PEM",
             "ssl.truststore.location": str(authority.certificate),
+            **extra,
         }
         for bits in ("256", "512"):
             node.format_words += ["--add-scram", f"SCRAM-SHA-{bits}={SCRAM_USER.format(bits)}"]
     return made
 
 
-def run_tests(tree: Path, pattern: str) -> Counts:
+def run_tests(tree: Path, pattern: str, *, oauthbearer: bool) -> Counts:
     """Run the files whose paths match; print what failed."""
     report = tree / "report.json"
     words = ["--runInBand", "--forceExit", "--no-watchman", "--json", f"--outputFile={report}"]
     environment = {**os.environ, "NODE_ENV": "test", "KAFKA_VERSION": "2.4", "CI": "1"}
+    if oauthbearer:
+        environment["OAUTHBEARER_ENABLED"] = "1"
     report.unlink(missing_ok=True)
     subprocess.run(
         ["npx", "jest", *words, f"--testPathPattern={pattern}"],
