@@ -9,9 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from in_process import run
+from broker_wire import batch_of
+from in_process import create, run, running_node
 from penstock.broker.node import Broker, CannotStart
 from penstock.metadata.configs import BrokerConfig
+from penstock.storage.directories.log_manager import LogManager
+from penstock.storage.errors import LogDirectoryError
 
 
 def node_in(directory: Path, port: int = 0) -> Broker:
@@ -86,6 +89,38 @@ def test_a_port_that_another_process_took_meanwhile_is_named(tmp_path: Path) -> 
             broker.logs.close()
 
     asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    "taken",
+    [{"listeners": "PLAINTEXT://127.0.0.1:{port}"}, {"penstock.metrics.port": "{port}"}, {}],
+    ids=["a listener", "the metrics", "logs that cannot be opened"],
+)
+def test_a_node_that_cannot_start_gives_its_directory_up(
+    tmp_path: Path, taken: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another node of the same process can start there, with the records of before."""
+
+    def fail(*_: object) -> None:
+        raise LogDirectoryError("not today")
+
+    async def story() -> None:
+        async with running_node(tmp_path) as broker:
+            await create(broker, "t")
+            broker.replicas.append("t", 0, batch_of(b"kept"))
+        with socket.create_server(("127.0.0.1", 0)) as other:
+            port = other.getsockname()[1]
+            properties = {name: value.format(port=port) for name, value in taken.items()}
+            if not taken:
+                monkeypatch.setattr(LogManager, "load", fail)
+            with pytest.raises(CannotStart, match=r"not today|cannot listen|cannot serve metrics"):
+                async with running_node(tmp_path, **properties):
+                    pass
+        monkeypatch.undo()
+        async with running_node(tmp_path) as broker:
+            assert broker.replicas.leader("t", 0).log.log_end_offset == 1
+
+    run(story())
 
 
 def test_a_port_in_use_is_named_before_the_node_recovers(tmp_path: Path) -> None:

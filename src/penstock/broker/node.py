@@ -142,6 +142,8 @@ class Broker:
         """The server of metrics and probes, if it is configured."""
         self.is_stopping = False
         """Whether `stop` was called: the node then closes its listeners one after the other."""
+        self._has_given_up = False
+        """Whether its start failed, so that there is nothing to stop."""
         self._following = asyncio.Lock()
         self._decoding = asyncio.Semaphore(DECODING_WORKERS)
         self._reopen_at_s = 0.0
@@ -378,12 +380,18 @@ class Broker:
     # Start and stop
 
     async def start(self) -> tuple[str, int]:
-        """Recover, register and accept connections; return the address of the first listener."""
+        """Recover, register and accept connections; return the address of the first listener.
+
+        A start that fails gives up everything that the node holds: ports, and the locks of its directories.
+        """
         try:
             return await self._start()
-        except LogDirectoryError as error:
-            raise CannotStart(str(error)) from error
-        except OSError as error:
+        except (CannotStart, LogDirectoryError, OSError) as error:
+            await self._give_up()
+            if isinstance(error, CannotStart):
+                raise
+            if isinstance(error, LogDirectoryError):
+                raise CannotStart(str(error)) from error
             if error.filename is not None or error.errno is None:
                 raise CannotStart(str(error)) from error
             directories = ", ".join(map(str, self.config.log_dirs))
@@ -414,6 +422,24 @@ class Broker:
         self.loop_lag.start()  # only now: no client waited for the start
         self.server.accept(bound)
         return bound[(self.config.broker_listeners or self.config.listeners)[0].name]
+
+    async def _give_up(self) -> None:
+        """Close what a start that failed has opened, and write no marker of a clean shutdown."""
+        self.is_stopping = self._has_given_up = True
+        self.hurry()
+        self.server.close()
+        await self.lifecycle.close()
+        await self._controller_registration.close()
+        self.channels.close()
+        await self.controller.close()
+        await self.quorum.close()
+        await self.run_in_worker(self.logs.close, abandons=True)
+        self.cold_reads.close()
+        if self.monitoring is not None:
+            await self.run_in_worker(self.monitoring.close)
+        self._workers.shutdown()
+        self._tls_worker.shutdown()
+        self.sasl.close()
 
     async def _fetch_token_keys(self) -> None:
         """Get the keys of listeners with OAUTHBEARER. Raises CannotStart."""
@@ -470,7 +496,11 @@ class Broker:
         A node whose quorum has failed no longer follows the metadata log. It cannot learn which nodes have
         replaced it, and would continue to answer in their place. So it closes at once, without a controlled
         shutdown; the controller notices the missing heartbeats.
+
+        A node whose start failed has stopped already.
         """
+        if self._has_given_up:
+            return
         self.is_stopping = True
         log.info("stopping node_id=%d", self.node_id)
         if self.config.get_bool("controlled.shutdown.enable") and self.quorum.failure is None:

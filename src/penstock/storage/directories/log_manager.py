@@ -642,10 +642,11 @@ class LogManager:
             self._files.remove_tree(entry[1])
             log.info("directory of a deleted log removed directory=%s", entry[1])
 
-    def close(self, broker_epoch: int = -1) -> None:
+    def close(self, broker_epoch: int = -1, *, abandons: bool = False) -> None:
         """Stop cleanly: flush and close all logs, write the checkpoints and the marker. Blocks.
 
         Failures to close or write are logged; the directory then gets no marker, so its logs are recovered.
+        A start that failed ``abandons`` the logs, of which not all are open, and writes nothing about them.
         """
         self.cleaner.close()
         self._executor.shutdown(wait=True, cancel_futures=True)  # closing does all work that is still queued
@@ -655,6 +656,8 @@ class LogManager:
                     [*self._logs.values(), *(partition_log for partition_log, _ in self._rivals)]
                 )
             )
+            if abandons:
+                return
             marks = dict(self.high_watermarks())
             self.checkpoint_recovery_points()
             self.checkpoint_log_start_offsets()
