@@ -55,11 +55,18 @@ class Pattern:
         """The numbers of the groups that have names."""
         return {name.decode(): number for name, number in self._compiled.groupindex.items()}
 
+    def replace_first(self, text: str, replacement: Callable[[Groups], str]) -> str:
+        """Replace the leftmost match."""
+        return self._replace(text, replacement, is_first_only=True)
+
     def replace_all(self, text: str, replacement: Callable[[Groups], str]) -> str:
         """Replace every match from left to right, as Java's ``Matcher.replaceAll`` finds them.
 
         A match may be empty, also directly after another match.
         """
+        return self._replace(text, replacement, is_first_only=False)
+
+    def _replace(self, text: str, replacement: Callable[[Groups], str], *, is_first_only: bool) -> str:
         encoded = _encoded(text)
         parts: list[bytes] = []
         copied = start = 0
@@ -68,6 +75,8 @@ class Pattern:
             parts.append(encoded[copied:first])
             parts.append(_encoded(replacement(tuple(map(_decoded, (match.group(), *match.groups()))))))
             copied = end
+            if is_first_only:
+                break
             start = end if end > first else _next_character(encoded, end)
         parts.append(encoded[copied:])
         return b"".join(parts).decode("utf-8", "surrogatepass")

@@ -21,7 +21,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from penstock.errors import PenstockError
-from penstock.patterns import Groups, Pattern, PatternError
+from penstock.patterns import Pattern, PatternError
+from penstock.patterns.replacements import fill, parse_replacement
 from penstock.security.tls.errors import InvalidTls
 from penstock.security.tls.names import distinguished_name, subject_of
 
@@ -52,8 +53,9 @@ class _Rule:
     def apply(self, name: str) -> str | None:
         if _ENDS_LINES.search(name) or not self.pattern.fullmatch(name):
             return None
-        parts = _parts(self.replacement, self.pattern)
-        replaced = self.pattern.replace_all(name, lambda groups: _filled(parts, groups))
+        replacement = _escape_references(self.replacement, self.pattern.group_count)
+        parts = parse_replacement(replacement, self.pattern)
+        replaced = self.pattern.replace_all(name, lambda groups: fill(parts, groups))
         return replaced.lower() if self.case == "L" else replaced.upper() if self.case == "U" else replaced
 
 
@@ -102,7 +104,7 @@ def _parsed(text: str) -> _Rule | None:
     except PatternError as error:
         raise _invalid(text, f"{error}; patterns have the syntax of RE2") from None
     try:
-        _parts(match[3], pattern)
+        parse_replacement(_escape_references(match[3], pattern.group_count), pattern)
     except ValueError as error:
         raise _invalid(text, str(error)) from None
     return _Rule(text, pattern, match[3], match[4])
@@ -110,51 +112,6 @@ def _parsed(text: str) -> _Rule | None:
 
 def _invalid(rule: str, reason: str) -> InvalidTls:
     return InvalidTls(f"'ssl.principal.mapping.rules' has the rule {rule!r}: {reason}")
-
-
-def _parts(replacement: str, pattern: Pattern) -> list[str | int]:
-    """The texts and numbers of groups that a replacement consists of, as Java's Matcher reads it.
-
-    Raises ValueError for what Java refuses.
-    """
-    text = _escape_references(replacement, pattern.group_count)
-    parts: list[str | int] = []
-    at = 0
-    while at < len(text):
-        character = text[at]
-        following = text[at + 1 : at + 2]
-        if character not in "\\$":
-            parts.append(character)
-            at += 1
-        elif not following:
-            raise ValueError(f"the replacement ends with {character}")
-        elif character == "\\":
-            parts.append(following)
-            at += 2
-        elif following == "{":
-            name, brace, _ = text[at + 2 :].partition("}")
-            if not brace or name not in pattern.group_names:
-                raise ValueError(f"the pattern has no group {name!r}")
-            parts.append(pattern.group_names[name])
-            at += len(name) + 3
-        else:
-            number, size = _group(text[at + 1 :], pattern.group_count)
-            parts.append(number)
-            at += size + 1
-    return parts
-
-
-def _group(text: str, count: int) -> tuple[int, int]:
-    """The longest number of an existing group at the beginning of a text, and how many digits it has."""
-    if text[0] not in "0123456789":
-        raise ValueError("$ stands before neither a number nor a name in braces")
-    number, size = int(text[0]), 1
-    if number > count:
-        raise ValueError(f"the pattern has no group {number}")
-    while text[size : size + 1] in tuple("0123456789") and number * 10 + int(text[size]) <= count:
-        number = number * 10 + int(text[size])
-        size += 1
-    return number, size
 
 
 def _escape_references(replacement: str, count: int) -> str:
@@ -176,7 +133,3 @@ def _escape_references(replacement: str, count: int) -> str:
         if number > count:
             text = f"{text[: match.start()]}\\{text[match.start() :]}"
     return text
-
-
-def _filled(parts: list[str | int], groups: Groups) -> str:
-    return "".join(part if isinstance(part, str) else groups[part] or "" for part in parts)
