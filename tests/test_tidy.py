@@ -100,6 +100,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "tokens": set(),
         "sasl": {"scram", "tokens"},
         "oauth": {"sasl", "tls", "tokens"},
+        "kerberos": {"sasl"},
     },
     "client": {
         "settings": set(),
