@@ -14,6 +14,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 from hangs import Hangs
 from kafka_node import record_classes
+from kdc import Kdc, missing
 from leftovers import Leftovers
 from long_run import repetitions, skip_long
 from maven_jars import cache_root, jars_of
@@ -149,3 +150,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def group_of(nodeid: str) -> str:
     file = nodeid.partition("::")[0].removeprefix(f"{TESTS.name}/")
     return "spark" if file.startswith("pipeline/") and file not in WITHOUT_THE_SESSION else file
+
+
+@pytest.fixture(scope="module")
+def kdc(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kdc]:
+    """A KDC that libkrb5 and Java find, in this process and in those that it starts."""
+    if reason := missing():
+        pytest.skip(reason)
+    with pytest.MonkeyPatch.context() as patch, Kdc(tmp_path_factory.mktemp("kdc")) as kdc:
+        for name, value in kdc.environment.items():
+            patch.setenv(name, value)
+        yield kdc

@@ -18,6 +18,7 @@ from certificates import Authority
 from in_process import run, running_node
 from issuer import Issuer, IssuerServer
 from kafka_node import free_port
+from kdc import REALM, Kdc
 from penstock.broker.node import Broker
 from penstock.registry.api.server import RegistryServer
 
@@ -213,6 +214,25 @@ def test_clients_log_in_with_tokens(files: Path) -> None:
             assert "PRODUCER ID" in await asyncio.to_thread(shell, files, broker, by_token)
             for command in (renew, expire):
                 assert "expires: 20" in await run_it(command.replace("TOKEN-ID", lines["token id"]))
+
+    run(story())
+
+
+def test_clients_log_in_with_tickets(files: Path, kdc: Kdc, monkeypatch: pytest.MonkeyPatch) -> None:
+    of_node, of_client = blocks("Kerberos", "properties")
+    kdc.add("kafka/localhost").rename(files / "broker.keytab")
+    kdc.kinit(kdc.add("alice"), "alice", files / "tickets")
+    monkeypatch.setenv("KRB5CCNAME", f"FILE:{files / 'tickets'}")
+    (files / "client.properties").write_text(of_client.replace(ON_THE_PAGE, f"{files}/"))
+    of_node = of_node.replace("broker.example@EXAMPLE.COM", f"localhost@{REALM}")
+    settings = {**properties(files, "Encrypt connections"), **parsed(files, of_node)}
+
+    async def story() -> None:
+        async with running_node(files / "node", **settings) as broker:
+            (listener,) = broker.config.broker_listeners
+            _host, port = broker.advertised(listener.name)
+            line = "penstock txn list --command-config client.properties"
+            assert "PRODUCER ID" in await asyncio.to_thread(run_shell, files, line, f"localhost:{port}")
 
     run(story())
 

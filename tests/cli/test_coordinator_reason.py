@@ -73,7 +73,7 @@ def test_settings_that_only_librdkafka_understands_leave_the_report_to_it(
     settings.write_text("")
     with pytest.raises(typer.Exit):
         require_coordinator(lone_node.bootstrap_servers, settings, "g")
-    settings.write_text("sasl.mechanism=GSSAPI\n")
+    settings.write_text("sasl.mechanism=NTLM\n")
     require_coordinator(lone_node.bootstrap_servers, settings, "g")
     settings.write_text("security.protocol=SSL\nssl.ca.location=/no/such/file\n")
     require_coordinator(lone_node.bootstrap_servers, settings, "g")

@@ -47,7 +47,7 @@ def test_missing_servers_are_told():
         ("request.timeout.ms", "soon", "a whole number from 1"),
         ("request.timeout.ms", "0", "a whole number from 1"),
         ("security.protocol", "TLS", "one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"),
-        ("sasl.mechanism", "GSSAPI", "one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512"),
+        ("sasl.mechanism", "NTLM", "one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512"),
         ("ssl.truststore.type", "BKS", "one of PEM, PKCS12, JKS"),
         ("ssl.truststore.certificates", "MIIB", "PEM, beginning with -----BEGIN"),
         ("ssl.endpoint.identification.algorithm", "ldaps", "https, or an empty text"),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 if TYPE_CHECKING:
     from penstock.client.security.security_config import SecurityConfig
+    from penstock.security.kerberos.settings import KerberosSettings
 
 TokenCallback: TypeAlias = Callable[[str], tuple[str, float, str, dict[str, str]]]
 """A function that librdkafka calls for a token: it returns the token, its end, a name and extensions."""
@@ -20,6 +21,7 @@ _TRANSLATED: Final = (
     *(
         "sasl.oauthbearer.",
         "sasl.login.",
+        "sasl.kerberos.",
         "sasl.jaas.config",
         "ssl.truststore.",
         "ssl.keystore.",
@@ -40,6 +42,8 @@ _OF_LIBRDKAFKA: Final = {
     "sasl.oauthbearer.config": "sasl.jaas.config",
     "sasl.oauthbearer.client.id": "sasl.oauthbearer.client.credentials.client.id",
     "sasl.oauthbearer.client.secret": "sasl.oauthbearer.client.credentials.client.secret",
+    "sasl.kerberos.keytab": "sasl.jaas.config",
+    "sasl.kerberos.principal": "sasl.jaas.config",
 }
 """librdkafka's names of properties, with Kafka's."""
 
@@ -61,7 +65,8 @@ def for_librdkafka(properties: Mapping[str, str]) -> dict[str, str | TokenCallba
     Raises ValueError, which names a property with an invalid value, or one that librdkafka has no equal of.
     """
     kept = {name: value for name, value in properties.items() if not name.startswith(_TRANSLATED)}
-    is_oauth = properties.get("sasl.mechanism", "").upper() == "OAUTHBEARER"
+    mechanism = properties.get("sasl.mechanism", "").upper()
+    is_oauth = mechanism == "OAUTHBEARER"
     has_own_names = not _OF_LIBRDKAFKA.keys().isdisjoint(properties)
     if has_own_names or (len(kept) == len(properties) and not is_oauth):
         return dict(properties)
@@ -77,6 +82,11 @@ def for_librdkafka(properties: Mapping[str, str]) -> dict[str, str | TokenCallba
         translated |= {"sasl.username": config.login.username, "sasl.password": config.login.password}
     if is_oauth and config.uses_sasl:
         translated["oauth_cb"] = _token_callback(config)
+    if mechanism == "GSSAPI" and config.uses_sasl:
+        from penstock.client.security.kerberos_config import kerberos_settings
+
+        _require_gssapi()
+        translated |= kerberos_of(kerberos_settings(config.jaas, config.kerberos_service_name))
     if config.uses_tls:
         translated |= _stores(config)
     return translated
@@ -86,15 +96,39 @@ def _token_callback(config: SecurityConfig) -> TokenCallback:
     """Give librdkafka the tokens of this package's own login, which knows all of Kafka's ways to get one."""
 
     def callback(_config: str) -> tuple[str, float, str, dict[str, str]]:
+        from penstock.client.security.oauth_config import token_login
         from penstock.security.oauth.tokens import life_of
-        from penstock.security.sasl.clients import BearerLogin
 
-        login = config.credentials()
-        assert isinstance(login, BearerLogin)
+        login = token_login(config.of_oauth(), config.jaas)()
         expires_at_ms = life_of(login.token, config.principal_claim).expires_at_ms
         return login.token, expires_at_ms / 1000, "", dict(login.extensions)
 
     return callback
+
+
+def kerberos_of(settings: KerberosSettings) -> dict[str, str]:
+    """librdkafka's settings of a login, whose tickets it has `kinit` get from the key table."""
+    translated = {"sasl.kerberos.service.name": settings.service_name}
+    if settings.principal is not None:
+        translated["sasl.kerberos.principal"] = settings.principal
+    if settings.keytab is not None:
+        translated["sasl.kerberos.keytab"] = settings.keytab
+    if not settings.uses_keytab:
+        translated["sasl.kerberos.kinit.cmd"] = ""  # the tickets are there already
+    return translated
+
+
+def _require_gssapi() -> None:
+    """Check that the installed librdkafka has GSSAPI. Raises ValueError."""
+    from confluent_kafka import KafkaException, Producer
+
+    try:
+        Producer({"builtin.features": "sasl_gssapi", "log_level": 0})
+    except KafkaException:
+        raise ValueError(
+            "sasl.mechanism GSSAPI: this command uses librdkafka, which was built without it. Install "
+            "confluent-kafka from source, on a librdkafka with Cyrus SASL"
+        ) from None
 
 
 def _stores(config: SecurityConfig) -> dict[str, str]:

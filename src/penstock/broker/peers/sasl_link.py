@@ -22,12 +22,12 @@ from penstock.protocol.messages import (
     SaslHandshakeRequest,
     SaslHandshakeResponse,
 )
-from penstock.security.oauth.errors import TokenUnavailable
 from penstock.security.sasl.clients import (
+    GSSAPI,
     OAUTHBEARER,
-    BearerLogin,
     Conversation,
-    Login,
+    Credentials,
+    LoginUnavailable,
     SaslRejected,
     converse,
 )
@@ -39,6 +39,8 @@ M = TypeVar("M", bound=Message)
 
 _VERSIONS: Final = {ApiKey.SASL_HANDSHAKE: 1, ApiKey.SASL_AUTHENTICATE: 2}
 """The versions that every node of Apache Kafka 2.5 and later serves."""
+_BLOCKING: Final = frozenset({OAUTHBEARER, GSSAPI})
+"""The mechanisms whose logins wait for another server."""
 _CLIENT_ID: Final = "login"
 _PART_OF_SESSION: Final = 0.9
 """When to log in again: Kafka's clients do so after 0.85 to 0.95 of the session.
@@ -54,30 +56,28 @@ class LoginFailed(OSError):
 class SaslDial:
     """Opens links by another dial, and logs in on them. ``rng`` makes nonces.
 
-    ``login`` may block, and raise TokenUnavailable.
+    ``login`` takes the other node's host. It may block, and raise LoginUnavailable.
     """
 
-    def __init__(
-        self, dial: Dial, mechanism: str, login: Callable[[], Login | BearerLogin], rng: Random
-    ) -> None:
+    def __init__(self, dial: Dial, mechanism: str, login: Callable[[str], Credentials], rng: Random) -> None:
         self._dial = dial
         self._mechanism = mechanism
         self._login = login
         self._nonce = partial(new_nonce, rng)
-        self._worker = ThreadPoolExecutor(1, "oauth") if mechanism == OAUTHBEARER else None
-        """The thread that fetches tokens, for all links one after the other."""
+        self._worker = ThreadPoolExecutor(1, "sasl") if mechanism in _BLOCKING else None
+        """The thread that fetches tokens or tickets, for all links one after the other."""
 
     async def __call__(self, host: str, port: int, end: LinkEnd) -> Link:
-        link = SaslLink(end, self._mechanism, self._start)
+        link = SaslLink(end, self._mechanism, partial(self._start, host))
         await link.open(self._dial, host, port)
         return link
 
-    async def _start(self) -> Conversation:
-        """Start a conversation with the login of now. Raises TokenUnavailable."""
+    async def _start(self, host: str) -> Conversation:
+        """Start a conversation with the login of now. Raises LoginUnavailable."""
         if self._worker is None:
-            login = self._login()
+            login = self._login(host)
         else:
-            login = await asyncio.get_running_loop().run_in_executor(self._worker, self._login)
+            login = await asyncio.get_running_loop().run_in_executor(self._worker, self._login, host)
         return converse(self._mechanism, login, self._nonce)
 
 
@@ -149,7 +149,7 @@ class SaslLink:
             session_ms = await self._converse()
         except (SaslRejected, PeerViolation) as error:
             raise LoginFailed(f"login refused: {error}") from None
-        except TokenUnavailable as error:
+        except LoginUnavailable as error:
             raise LoginFailed(f"no login: {error}") from None
         held_back, self._held_back = self._held_back, None
         for frame in held_back:

@@ -16,7 +16,7 @@ from penstock.broker.peers.sasl_link import SaslDial
 from penstock.metadata.configs import BrokerConfig, InvalidConfig
 from penstock.metadata.configs.definition import invalid
 from penstock.security.sasl import plain, scram
-from penstock.security.sasl.clients import MECHANISMS, OAUTHBEARER, parse_login
+from penstock.security.sasl.clients import GSSAPI, MECHANISMS, OAUTHBEARER, parse_login
 from penstock.security.sasl.jaas import EXPECTED, parse_jaas
 from penstock.security.scram import ScramMechanism, new_nonce
 
@@ -77,7 +77,7 @@ class SaslListener:
         self.failure_delay_s = config.get_int("connection.failed.authentication.delay.ms") / 1000
         for mechanism in self.mechanisms:
             if mechanism not in MECHANISMS:
-                reason = f"it is not served yet; expected some of {', '.join(MECHANISMS)}"
+                reason = f"there is no such mechanism; expected some of {', '.join(MECHANISMS)}"
                 raise invalid("sasl.enabled.mechanisms", mechanism, reason)
         self._passwords = self._plain_users() if "PLAIN" in self.mechanisms else {}
         self.token_validator: TokenValidator | None = None
@@ -91,6 +91,11 @@ class SaslListener:
             self.token_validator = settings.validator(clock_ms)
             validate = self.token_validator or settings.unsecured_validator(clock_ms)
             self._begin_oauth = partial(oauthbearer.converse, validate)
+        self._begin_kerberos: Mechanism | None = None
+        if GSSAPI in self.mechanisms:
+            from penstock.broker.sasl.kerberos import KerberosOfListener
+
+            self._begin_kerberos = KerberosOfListener(config, name).mechanism()
 
     def converse(self, mechanism: str) -> Conversation:
         """Start a conversation by one of the mechanisms."""
@@ -98,6 +103,8 @@ class SaslListener:
             return plain.converse(self._passwords)
         if self._begin_oauth is not None and mechanism == OAUTHBEARER:
             return self._begin_oauth()
+        if self._begin_kerberos is not None and mechanism == GSSAPI:
+            return self._begin_kerberos()
         number = ScramMechanism.of_title(mechanism)
         assert number is not None, f"{mechanism} is enabled"
         users = self._users()
@@ -166,12 +173,18 @@ class NodeSasl:
             return dial
         mechanism = self._config.get_str(mechanism_config)
         if mechanism not in MECHANISMS:
-            reason = f"it is not served yet; expected one of {', '.join(MECHANISMS)}"
+            reason = f"there is no such mechanism; expected one of {', '.join(MECHANISMS)}"
             raise invalid(mechanism_config, mechanism, reason)
         if mechanism == OAUTHBEARER:
             from penstock.broker.sasl.oauth import OAuthSettings
 
-            return SaslDial(dial, mechanism, OAuthSettings(self._config, listener_name).login(), self._rng)
+            token = OAuthSettings(self._config, listener_name).login()
+            return SaslDial(dial, mechanism, lambda _host: token(), self._rng)
+        if mechanism == GSSAPI:
+            from penstock.broker.sasl.kerberos import KerberosOfListener
+
+            ticket = KerberosOfListener(self._config, listener_name).login()
+            return SaslDial(dial, mechanism, ticket, self._rng)
         name = f"listener.name.{listener_name.lower()}.{mechanism.lower()}.sasl.jaas.config"
         text = self._config.text(name)
         if text is None:
@@ -182,7 +195,7 @@ class NodeSasl:
             login = parse_login(text)
         except ValueError as error:
             raise InvalidConfig(name, f"{name}: expected {error}") from None
-        return SaslDial(dial, mechanism, lambda: login, self._rng)
+        return SaslDial(dial, mechanism, lambda _host: login, self._rng)
 
     @property
     def verifies_tokens(self) -> bool:

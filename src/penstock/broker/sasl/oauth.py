@@ -1,7 +1,6 @@
 """OAUTHBEARER of a listener, and of a node's own logins, as its configuration says.
 
-The settings are Kafka's, with the prefix of listener and mechanism, with that of the listener, or without
-one. They name classes of Java, which only choose: nothing is loaded. Apache Kafka accepts tokens without a
+The settings name classes of Java, which only choose: nothing is loaded. Apache Kafka accepts tokens without a
 signature unless the settings name another handler. Here the settings must name the handler that does so.
 """
 
@@ -10,8 +9,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 
+from penstock.broker.sasl.mechanism_settings import MechanismSettings
 from penstock.metadata.configs import BrokerConfig, InvalidConfig
-from penstock.metadata.configs.reference import broker_key
 from penstock.security.oauth.errors import InvalidOAuth
 from penstock.security.oauth.login import OAuthLogin, read_login
 from penstock.security.oauth.names import (
@@ -24,6 +23,7 @@ from penstock.security.oauth.names import (
     VALIDATORS,
 )
 from penstock.security.oauth.validator import TokenValidator, read_validator
+from penstock.security.sasl.clients import OAUTHBEARER
 from penstock.security.sasl.jaas import parse_jaas
 from penstock.security.tokens.unsecured import UnsecuredRules, validate_unsecured
 from penstock.security.tokens.validation import BearerToken
@@ -31,14 +31,11 @@ from penstock.security.tokens.validation import BearerToken
 log = logging.getLogger(__name__)
 
 
-class OAuthSettings:
+class OAuthSettings(MechanismSettings):
     """The settings of OAUTHBEARER on one listener. Raises InvalidConfig."""
 
     def __init__(self, config: BrokerConfig, listener_name: str) -> None:
-        self._config = config
-        self._listener_name = listener_name
-        prefix = f"listener.name.{listener_name.lower()}."
-        self._prefixes = (f"{prefix}oauthbearer.", prefix, "")
+        super().__init__(config, listener_name, OAUTHBEARER)
         self._options = self._module_options()
 
     def validator(self, clock_ms: Callable[[], int]) -> TokenValidator | None:
@@ -61,7 +58,7 @@ class OAuthSettings:
         except ValueError as error:
             raise self._invalid(InvalidOAuth(JAAS, str(error))) from None
         log.warning(
-            "everybody can log in as anybody: tokens need no signature listener=%s", self._listener_name
+            "everybody can log in as anybody: tokens need no signature listener=%s", self.listener_name
         )
         return lambda token: validate_unsecured(token, rules, clock_ms())
 
@@ -72,22 +69,9 @@ class OAuthSettings:
         except InvalidOAuth as error:
             raise self._invalid(error) from None
 
-    def get(self, name: str) -> object:
-        """The parsed value under Kafka's name, with the most specific prefix; None if it is not set.
-
-        Some configs are only for clients; as in Kafka, brokers do not know these.
-        """
-        return None if broker_key(name) is None else self._config[self._set_name(name)]
-
-    def _set_name(self, name: str) -> str:
-        """The name under which a config is set; its plain name if it is not."""
-        names = (prefix + name for prefix in self._prefixes)
-        return next((each for each in names if self._config.text(each) is not None), name)
-
     def _module_options(self) -> Mapping[str, str]:
         """The options of the login module, which need not be set. Raises InvalidConfig."""
-        name = self._prefixes[0] + JAAS
-        text = self._config.text(name)
+        name, text = self.jaas_name, self.jaas
         if text is None:
             return {}
         try:
@@ -108,5 +92,5 @@ class OAuthSettings:
 
     def _invalid(self, error: InvalidOAuth) -> InvalidConfig:
         return InvalidConfig(
-            self._set_name(error.name), f"OAUTHBEARER on listener {self._listener_name}: {error}"
+            self.set_name(error.name), f"OAUTHBEARER on listener {self.listener_name}: {error}"
         )

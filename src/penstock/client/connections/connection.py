@@ -38,8 +38,14 @@ from penstock.protocol.messages import (
     SaslHandshakeRequest,
     SaslHandshakeResponse,
 )
-from penstock.security.oauth.errors import TokenUnavailable
-from penstock.security.sasl.clients import Login, SaslRejected, converse
+from penstock.security.sasl.clients import (
+    Credentials,
+    KerberosTicket,
+    Login,
+    LoginUnavailable,
+    SaslRejected,
+    converse,
+)
 
 Response = TypeVar("Response")
 
@@ -76,8 +82,9 @@ class _Pending(NamedTuple):
 class Connection:
     """An open connection; create it with `connect`. ``server`` is the address that errors show."""
 
-    def __init__(self, sock: socket.socket, server: str, config: ClientConfig) -> None:
-        self.server = server
+    def __init__(self, sock: socket.socket, address: ServerAddress, config: ClientConfig) -> None:
+        self.server = str(address)
+        self._host = address.host
         self._socket = sock
         self._config = config
         self._pending: deque[_Pending] = deque()
@@ -99,7 +106,7 @@ class Connection:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if config.uses_tls:
             sock = _secured(sock, address, config)
-        connection = cls(sock, str(address), config)
+        connection = cls(sock, address, config)
         try:
             connection._negotiate()
             if config.uses_sasl:
@@ -139,10 +146,9 @@ class Connection:
         mechanism = self._config.sasl_mechanism
         assert mechanism is not None
         try:
-            login = self._config.credentials()
-        except TokenUnavailable as error:
+            login = self._config.credentials(self._host)
+        except LoginUnavailable as error:
             raise AuthenticationFailed(f"cannot log in at {self.server} by {mechanism}: {error}") from None
-        who = f"user {login.username!r}" if isinstance(login, Login) else "the holder of the token"
         handshake = self.call(SaslHandshakeRequest(mechanism=mechanism), SaslHandshakeResponse)
         if handshake.error_code:
             served = ", ".join(handshake.mechanisms) or "none"
@@ -164,7 +170,7 @@ class Connection:
                 self._authenticate_at_s = began_at_s + session_ms / 1000 * _PART_OF_SESSION
         except SaslRejected as refusal:
             raise AuthenticationFailed(
-                f"{self.server}: {who} is not authenticated by {mechanism}: {refusal}"
+                f"{self.server}: {_who(login)} is not authenticated by {mechanism}: {refusal}"
             ) from None
 
     def _authenticate_again(self) -> None:
@@ -354,6 +360,12 @@ def _secured(sock: socket.socket, address: ServerAddress, config: ClientConfig) 
     finally:
         # After a successful wrap this socket is detached; after a failure only this call closes it.
         sock.close()
+
+
+def _who(login: Credentials) -> str:
+    if isinstance(login, Login):
+        return f"user {login.username!r}"
+    return f"{login.principal}" if isinstance(login, KerberosTicket) else "the holder of the token"
 
 
 def _remaining_s(deadline: float) -> float:

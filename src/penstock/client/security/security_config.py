@@ -13,9 +13,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
+from penstock.client.security.kerberos_config import kerberos_login
 from penstock.client.security.oauth_config import OAuthConfig, token_login
 from penstock.client.settings import ConfigError, setting, text
-from penstock.security.sasl.clients import MECHANISMS, OAUTHBEARER, BearerLogin, Login, parse_login
+from penstock.security.kerberos.settings import SERVICE_NAME
+from penstock.security.sasl.clients import GSSAPI, MECHANISMS, OAUTHBEARER, Credentials, Login, parse_login
 from penstock.security.sasl.jaas import EXPECTED, parse_jaas
 from penstock.security.tls.errors import InvalidTls
 from penstock.security.tls.settings import PROTOCOLS, STORE_TYPES, TlsSettings
@@ -84,6 +86,7 @@ class SecurityConfig(OAuthConfig):
     identification: str = setting("ssl.endpoint.identification.algorithm", "https", _identification)
     sasl_mechanism: str | None = setting("sasl.mechanism", None, _mechanism)
     jaas: str | None = setting("sasl.jaas.config", None, _jaas, is_secret=True)
+    kerberos_service_name: str | None = setting(SERVICE_NAME, None, text)
 
     def __post_init__(self) -> None:
         if self.uses_sasl:
@@ -124,22 +127,30 @@ class SecurityConfig(OAuthConfig):
     @property
     def login(self) -> Login | None:
         """The user that SASL authenticates by a password; None without one."""
-        if self.jaas is None or self.sasl_mechanism == OAUTHBEARER:
+        if self.jaas is None or self.sasl_mechanism in (OAUTHBEARER, GSSAPI):
             return None
         return parse_login(self.jaas)
 
-    def credentials(self) -> Login | BearerLogin:
-        """Return the user or the token of now; this may fetch the token. Raises TokenUnavailable."""
+    def credentials(self, host: str) -> Credentials:
+        """Return the user, the token of now, or a ticket for the service on a host.
+
+        This may wait for the server that has tokens or tickets. Raises LoginUnavailable.
+        """
         if self.sasl_mechanism == OAUTHBEARER:
             return token_login(self.of_oauth(), self.jaas)()
+        if self.sasl_mechanism == GSSAPI:
+            return kerberos_login(self.jaas, self.kerberos_service_name)(host)
         login = self.login
         assert login is not None, "the settings are checked"
         return login
 
     def _check_login(self) -> None:
-        """Check that SASL has what it needs. Raises ConfigError."""
+        """Check that SASL has what it needs. Raises ConfigError, MissingExtra."""
         if self.sasl_mechanism == OAUTHBEARER:
             token_login(self.of_oauth(), self.jaas)
+            return
+        if self.sasl_mechanism == GSSAPI:
+            kerberos_login(self.jaas, self.kerberos_service_name)
             return
         if self.sasl_mechanism is None or self.jaas is None:
             missing = "sasl.mechanism" if self.sasl_mechanism is None else "sasl.jaas.config"

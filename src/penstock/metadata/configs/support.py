@@ -51,7 +51,6 @@ _WITHOUT_EFFECT: Final = ("Accepted for compatibility: ", "Not served yet: ")
 """The words with which the reference begins the description of a config that has no effect."""
 
 _PARTS_TO_COME: Final = (
-    ("sasl.kerberos.", "GSSAPI is not served yet"),
     ("sasl.login.class", "Java classes cannot be loaded"),
     ("sasl.login.callback.", "Java classes cannot be loaded"),
     ("sasl.client.callback.", "Java classes cannot be loaded"),

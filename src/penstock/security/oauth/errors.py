@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from penstock.security.sasl.clients import LoginUnavailable
+
 
 class InvalidOAuth(ValueError):
     """A setting is missing or wrong. ``name`` is Kafka's name of it, and the message names it, too."""
@@ -23,5 +25,5 @@ class KeysUnavailable(Exception):
     """An issuer's keys cannot be had, or cannot be read; the message names the source."""
 
 
-class TokenUnavailable(Exception):
+class TokenUnavailable(LoginUnavailable):
     """There is no token to log in with; the message says why and shows no secret."""

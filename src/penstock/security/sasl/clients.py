@@ -5,6 +5,7 @@ exchange is complete, and raises SaslRejected if an answer is not what it should
 
 PLAIN is RFC 4616. SCRAM is RFC 5802 with SHA-256 (RFC 7677) or SHA-512, as in KIP-84: names and passwords are
 UTF-8 without SASLprep, and there is no channel binding. OAUTHBEARER is RFC 7628 (KIP-255).
+GSSAPI is RFC 4752 without a security layer; the tokens are made elsewhere.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ import hmac
 import re
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from penstock.security import scram
+from penstock.security.sasl.gssapi import CHOICE_BYTES, NO_LAYER, OFFER
 from penstock.security.sasl.jaas import EXPECTED, parse_jaas
 from penstock.security.scram import MIN_ITERATIONS, ScramMechanism
 
@@ -32,7 +34,8 @@ may want to crack the password.
 """
 
 OAUTHBEARER: Final = "OAUTHBEARER"
-MECHANISMS: Final = ("PLAIN", *(mechanism.title for mechanism in ScramMechanism), OAUTHBEARER)
+GSSAPI: Final = "GSSAPI"
+MECHANISMS: Final = ("PLAIN", *(mechanism.title for mechanism in ScramMechanism), OAUTHBEARER, GSSAPI)
 
 _ACKNOWLEDGEMENT: Final = b"\1"
 """The message of a client of OAUTHBEARER whose token was refused."""
@@ -43,6 +46,10 @@ _EXTENSION_VALUE: Final = re.compile("[\x21-\x7e \t\r\n]+")
 
 class SaslRejected(Exception):
     """The server refused the login, or proved not to know the password itself."""
+
+
+class LoginUnavailable(Exception):
+    """There is nothing to log in with; the message says why and shows no secret."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +82,34 @@ class BearerLogin:
     extensions: tuple[tuple[str, str], ...] = ()
 
 
+class InitiatingContext(Protocol):
+    """The client's side of an exchange of GSS-API's tokens. All raise SaslRejected."""
+
+    @property
+    def is_complete(self) -> bool: ...
+
+    def step(self, token: bytes) -> bytes:
+        """Take the server's token and return the next one, which is empty if there is none."""
+
+    def wrap(self, message: bytes) -> bytes: ...
+
+    def unwrap(self, message: bytes) -> bytes: ...
+
+
+@dataclass(frozen=True, slots=True)
+class KerberosTicket:
+    """The client's principal, and the exchange that it has begun with one server."""
+
+    principal: str
+    token: bytes = field(repr=False)
+    """The first token."""
+    context: InitiatingContext
+
+
+Credentials: TypeAlias = Login | BearerLogin | KerberosTicket
+"""The password, token or ticket that a client logs in with."""
+
+
 def parse_extensions(options: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     """Read the extensions of OAUTHBEARER from the options of a login module.
 
@@ -92,13 +127,14 @@ def parse_extensions(options: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     return tuple(extensions)
 
 
-def converse(
-    mechanism: str, login: Login | BearerLogin, nonce: Callable[[], str] = scram.new_nonce
-) -> Conversation:
+def converse(mechanism: str, login: Credentials, nonce: Callable[[], str] = scram.new_nonce) -> Conversation:
     """Start a conversation by one of `MECHANISMS`. ``nonce`` makes SCRAM's nonce, text without a comma."""
     if mechanism == OAUTHBEARER:
         assert isinstance(login, BearerLogin)
         return _bearer(login)
+    if mechanism == GSSAPI:
+        assert isinstance(login, KerberosTicket)
+        return _kerberos(login)
     assert isinstance(login, Login)
     if mechanism == "PLAIN":
         return _plain(login)
@@ -117,6 +153,17 @@ def _bearer(login: BearerLogin) -> Conversation:
     if refusal:
         yield _ACKNOWLEDGEMENT
         raise SaslRejected(refusal.decode(errors="replace"))
+
+
+def _kerberos(login: KerberosTicket) -> Conversation:
+    context = login.context
+    answer = yield login.token
+    while not context.is_complete:
+        answer = yield context.step(answer)
+    offer = context.unwrap(answer)
+    if len(offer) != CHOICE_BYTES or not offer[0] & NO_LAYER:
+        raise SaslRejected("it insists on a security layer, which Kafka does not have")
+    yield context.wrap(OFFER)
 
 
 def _scram(mechanism: ScramMechanism, login: Login, nonce: str) -> Conversation:

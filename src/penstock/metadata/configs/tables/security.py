@@ -85,13 +85,13 @@ sasl.login.callback.handler.class: class
 sasl.kerberos.service.name: string per-broker
     Kerberos service name of the brokers.
 sasl.kerberos.kinit.cmd: string = /usr/bin/kinit per-broker
-    Command that obtains a Kerberos ticket.
+    Accepted for compatibility: libkrb5 gets tickets from the key table itself.
 sasl.kerberos.ticket.renew.window.factor: double = 0.8 per-broker
-    Share of a ticket's life after which it is renewed.
+    Accepted for compatibility: libkrb5 gets a new ticket after half of the last one's life.
 sasl.kerberos.ticket.renew.jitter: double = 0.05 per-broker
-    Random share added to the renewal time.
+    Accepted for compatibility: libkrb5 gets a new ticket after half of the last one's life.
 sasl.kerberos.min.time.before.relogin: long = 60000 per-broker
-    Shortest pause between two logins.
+    Accepted for compatibility: libkrb5 gets tickets from the key table itself.
 sasl.login.refresh.window.factor: double = 0.8 per-broker
     Share of a credential's life after which it is refreshed.
 sasl.login.refresh.window.jitter: double = 0.05 per-broker

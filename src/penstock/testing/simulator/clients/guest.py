@@ -88,7 +88,7 @@ class Guest(Client):
 
     def dial(self) -> Dial:
         login = self._login
-        return SaslDial(super().dial(), MECHANISM.title, lambda: login, self.rng)
+        return SaslDial(super().dial(), MECHANISM.title, lambda _host: login, self.rng)
 
     async def run(self) -> None:
         while not self.stopping:
