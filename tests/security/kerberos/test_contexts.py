@@ -48,6 +48,20 @@ def login(ann_keys: Path) -> Login:
     return new_login(ann_keys)
 
 
+@pytest.fixture
+def strict_clock(kdc: Kdc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let libkrb5 in this process allow clocks to differ by one second."""
+    strict = tmp_path / "krb5.conf"
+    strict.write_text(kdc.config.read_text().replace("[libdefaults]", "[libdefaults]\n clockskew = 1", 1))
+    monkeypatch.setenv("KRB5_CONFIG", str(strict))
+
+
+def wait(time_s: float) -> None:
+    """Wait until the clock by which tickets expire has moved on."""
+    end_s = time.time() + time_s
+    wait_until(lambda: time.time() > end_s)
+
+
 def exchange(acceptor: "contexts.Acceptor", ticket: KerberosTicket) -> tuple[Authenticated, int]:
     """Let both sides talk until the end; return the server's result and the number of messages."""
     server = converse(acceptor.new_context, str)
@@ -126,33 +140,32 @@ def test_a_ticket_for_another_service(
         acceptor.new_context().step(ticket.token)
 
 
-def test_a_clock_that_is_wrong(
-    kdc: Kdc, acceptor: "contexts.Acceptor", login: Login, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    strict = tmp_path / "krb5.conf"
-    strict.write_text(kdc.config.read_text().replace("[libdefaults]", "[libdefaults]\n clockskew = 1", 1))
-    token, made_at_s = login("localhost").token, time.time()
-    wait_until(lambda: time.time() > made_at_s + 2.1)
-    monkeypatch.setenv("KRB5_CONFIG", str(strict))
+def test_a_clock_that_is_wrong(acceptor: "contexts.Acceptor", login: Login, strict_clock: None) -> None:
+    token = login("localhost").token
+    wait(2.1)
     with pytest.raises(InvalidCredentials, match="Clock skew too great"):
         acceptor.new_context().step(token)
 
 
-def test_an_expired_ticket(
-    kdc: Kdc, ann_keys: Path, acceptor: "contexts.Acceptor", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    strict, cache = tmp_path / "krb5.conf", tmp_path / "tickets"
-    strict.write_text(kdc.config.read_text().replace("[libdefaults]", "[libdefaults]\n clockskew = 1", 1))
-    monkeypatch.setenv("KRB5_CONFIG", str(strict))
+def test_an_expired_ticket(kdc: Kdc, ann_keys: Path, strict_clock: None, tmp_path: Path) -> None:
+    cache = tmp_path / "tickets"
     kdc.kinit(ann_keys, "ann", cache, "-l", "1s")
-    made_at_s = time.time()
     settings = read_settings(
         f'com.sun.security.auth.module.Krb5LoginModule required useTicketCache=true ticketCache="{cache}";',
         "kafka",
     )
-    wait_until(lambda: time.time() > made_at_s + 3.1)
+    wait(3.1)
     with pytest.raises(LoginUnavailable, match=r"no ticket for kafka@localhost: .*expired"):
         contexts.KerberosLogin(settings)("localhost")
+
+
+def test_a_login_from_keys_outlives_its_ticket(
+    kdc: Kdc, acceptor: "contexts.Acceptor", strict_clock: None
+) -> None:
+    login = new_login(kdc.add("brief", options="-maxlife 2s"), "brief")
+    assert exchange(acceptor, login("localhost"))[0].name == f"brief@{REALM}"
+    wait(3.1)
+    assert exchange(acceptor, login("localhost"))[0].name == f"brief@{REALM}"
 
 
 def test_a_server_without_its_keys(server_keys: Path, ann_keys: Path) -> None:
