@@ -21,13 +21,7 @@ from penstock.broker.sasl.listeners import NO_MECHANISM
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import SaslAuthenticateResponse, SaslHandshakeResponse
-from penstock.security.sasl.server import (
-    Authenticated,
-    Conversation,
-    InvalidCredentials,
-    Rejected,
-    Unanswered,
-)
+from penstock.security.sasl.server import Authenticated, Conversation, InvalidCredentials, Rejected
 
 if TYPE_CHECKING:
     from penstock.broker.network.connection import Connection, Reply
@@ -175,8 +169,6 @@ class Authentication:
         except StopIteration as done:
             outcome: Authenticated = done.value
             return outcome.answer, self._complete(outcome)
-        except Unanswered as reason:
-            raise CloseConnection(f"authentication failed: {reason}") from None
         except InvalidCredentials as reason:
             log.debug("invalid credentials peer=%s reason=%s", self._connection.peer, reason)
             what = "authentication" if self._principal is None else "re-authentication"

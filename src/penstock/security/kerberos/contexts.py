@@ -15,17 +15,13 @@ from typing import Final
 from penstock.extras import needs_extra
 from penstock.security.kerberos.settings import JAAS, InvalidKerberos, KerberosSettings
 from penstock.security.sasl.clients import KerberosTicket, LoginUnavailable, SaslRejected
-from penstock.security.sasl.server import InvalidCredentials, Unanswered
+from penstock.security.sasl.server import InvalidCredentials
 
 with needs_extra("kerberos", "SASL/GSSAPI"):
     import gssapi
     from gssapi.exceptions import GSSError
 
 _KERBEROS: Final = gssapi.MechType.kerberos
-_FIRST_ERROR: Final = -1765328384
-"""The number that libkrb5 adds to the error codes of RFC 4120."""
-_PASSING: Final = frozenset((_FIRST_ERROR + code) & 0xFFFFFFFF for code in (21, 33, 34))
-"""A client or ticket that is not valid yet, and a replay, which Kafka's clients retry."""
 _numbers: Final = itertools.count()
 
 
@@ -89,7 +85,7 @@ class Acceptor:
             ) from None
 
     def new_context(self) -> Context:
-        """Begin an exchange with a client. Its methods raise InvalidCredentials and Unanswered."""
+        """Begin an exchange with a client. Its methods raise InvalidCredentials."""
         return Context(gssapi.SecurityContext(creds=self._credentials, usage="accept"), _client_refused)
 
 
@@ -147,9 +143,8 @@ def default_realm() -> str:
     return str(name).partition("@")[2]
 
 
-def _client_refused(error: GSSError) -> InvalidCredentials | Unanswered:
-    is_passing = error.min_code & 0xFFFFFFFF in _PASSING
-    return Unanswered(_reason(error)) if is_passing else InvalidCredentials(_reason(error))
+def _client_refused(error: GSSError) -> InvalidCredentials:
+    return InvalidCredentials(_reason(error))
 
 
 def _server_refused(error: GSSError) -> SaslRejected:

@@ -24,10 +24,6 @@ class InvalidCredentials(Exception):
     """The client is refused, and must not learn why; the message is for the log."""
 
 
-class Unanswered(Exception):
-    """The client may succeed with another attempt: its connection is closed without an answer."""
-
-
 @dataclass(frozen=True, slots=True)
 class Authenticated:
     """The name of a client that may come in, and the last message to it."""
