@@ -7,6 +7,7 @@ Its programs come from the system, as does the library that the package ``gssapi
 import importlib.util
 import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -60,7 +61,9 @@ def missing() -> str:
     if importlib.util.find_spec("gssapi") is None:
         return "the package gssapi is not installed: pip install -e '.[kerberos]' (CONTRIBUTING.md)"
     absent = [name for name in ("krb5kdc", "kadmin.local", "kdb5_util", "kinit") if _program(name) is None]
-    return f"{', '.join(absent)} not found: the system's packages of a KDC (CONTRIBUTING.md)" * bool(absent)
+    return (
+        f"{', '.join(absent)} not found: the system's packages of a KDC (CONTRIBUTING.md)" if absent else ""
+    )
 
 
 def _program(name: str) -> str | None:
@@ -113,6 +116,15 @@ class Kdc:
             self._process.wait(_TIMEOUT_S)
             self._process = None
             (self.home / "kdc.log").unlink()
+
+    def pause(self) -> None:
+        """Let the KDC accept connections without answering."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        assert self._process is not None
+        self._process.send_signal(signal.SIGCONT)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -1,5 +1,6 @@
 """Nodes that log in at each other by GSSAPI, as brokers and as controllers, over several sessions."""
 
+import asyncio
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import pytest
 from kafka import KafkaProducer
 
+from in_process import run, running_node
 from kdc import Kdc, login_settings
 from penstock.testing import Cluster
 
@@ -37,6 +39,42 @@ def cluster(kdc: Kdc, keys: Path) -> Iterator[Cluster]:
     }
     with Cluster(settings, nodes=3, fork=False) as cluster:
         yield cluster
+
+
+class End:
+    """The end of a link, on which nothing is sent."""
+
+    def frame_received(self, frame: memoryview) -> None:
+        pytest.fail("no request was sent")
+
+    def link_lost(self, reason: str) -> None:
+        pytest.fail(reason)
+
+
+def test_a_silent_kdc_does_not_stop_a_node(kdc: Kdc, keys: Path, tmp_path: Path) -> None:
+    async def story() -> None:
+        async with running_node(
+            tmp_path,
+            **{
+                "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:SASL_PLAINTEXT",
+                "sasl.enabled.mechanisms": "GSSAPI",
+                "sasl.mechanism.inter.broker.protocol": "GSSAPI",
+                "sasl.kerberos.service.name": "kafka",
+                "listener.name.plaintext.gssapi.sasl.jaas.config": login_settings(keys, "kafka/127.0.0.1"),
+            },
+        ) as broker:
+            host, port = broker.advertised("PLAINTEXT")
+            kdc.pause()
+            try:
+                dialing = asyncio.create_task(broker.dial_broker(host, port, End()))
+                for _ in range(20):  # the node does other things meanwhile
+                    await asyncio.sleep(0.01)
+                assert not dialing.done()
+            finally:
+                kdc.resume()
+            (await dialing).close()
+
+    run(story())
 
 
 def test_three_nodes_replicate_over_several_sessions(
