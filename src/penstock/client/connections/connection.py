@@ -365,7 +365,7 @@ def _secured(sock: socket.socket, address: ServerAddress, config: ClientConfig) 
 def _who(login: Credentials) -> str:
     if isinstance(login, Login):
         return f"user {login.username!r}"
-    return f"{login.principal}" if isinstance(login, KerberosTicket) else "the holder of the token"
+    return login.principal if isinstance(login, KerberosTicket) else "the holder of the token"
 
 
 def _remaining_s(deadline: float) -> float:

@@ -92,7 +92,7 @@ class Acceptor:
 class KerberosLogin:
     """The login of a client, whose tickets it keeps. Raises InvalidKerberos. Thread-safe.
 
-    libkrb5 gets a new ticket from the key table after half of the last one's life.
+    libkrb5 gets a new ticket from the key table before the last one expires.
     """
 
     def __init__(self, settings: KerberosSettings) -> None:

@@ -87,9 +87,9 @@ sasl.kerberos.service.name: string per-broker
 sasl.kerberos.kinit.cmd: string = /usr/bin/kinit per-broker
     Accepted for compatibility: libkrb5 gets tickets from the key table itself.
 sasl.kerberos.ticket.renew.window.factor: double = 0.8 per-broker
-    Accepted for compatibility: libkrb5 gets a new ticket after half of the last one's life.
+    Accepted for compatibility: libkrb5 gets a new ticket before the last one expires.
 sasl.kerberos.ticket.renew.jitter: double = 0.05 per-broker
-    Accepted for compatibility: libkrb5 gets a new ticket after half of the last one's life.
+    Accepted for compatibility: libkrb5 gets a new ticket before the last one expires.
 sasl.kerberos.min.time.before.relogin: long = 60000 per-broker
     Accepted for compatibility: libkrb5 gets tickets from the key table itself.
 sasl.login.refresh.window.factor: double = 0.8 per-broker
