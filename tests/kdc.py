@@ -108,14 +108,18 @@ class Kdc:
                 [program, "-n", "-r", REALM], env=self._variables(), stdout=out, stderr=out
             )
         log = self.home / "kdc.log"
-        wait_until(lambda: log.exists() and "commencing operation" in log.read_text())
+        try:
+            wait_until(lambda: log.exists() and "commencing operation" in log.read_text())
+        except BaseException:
+            self.stop()
+            raise
 
     def stop(self) -> None:
         if self._process is not None:
             self._process.terminate()
             self._process.wait(_TIMEOUT_S)
             self._process = None
-            (self.home / "kdc.log").unlink()
+            (self.home / "kdc.log").unlink(missing_ok=True)
 
     def pause(self) -> None:
         """Let the KDC accept connections without answering."""
