@@ -104,7 +104,7 @@ TOPIC "a b" foo=5
 TOPIC "t" retention.ms=null
     INVALID_REQUEST: Null value not supported for : retention.ms
 3 "t" foo=5
-    INVALID_REQUEST: Unknown resource type 3
+    UNSUPPORTED_VERSION: Unknown resource type 3.
 BROKER "2" max.connections=5
     BROKER_ID_NOT_REGISTERED: No node with id 2 found.
 BROKER "x" max.connections=5

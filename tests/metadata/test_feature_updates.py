@@ -68,6 +68,7 @@ def test_a_trial_changes_nothing(bench: ControllerBench) -> None:
         ("transaction.version", 2, UNSAFE, "Can't downgrade to a newer version."),
         ("transaction.version", 2, 0, "The controller does not support the given upgrade type."),
         ("group.version", 1, UPGRADE, "Local controller 1 does not support this feature."),
+        ("nothing", 0, UPGRADE, "Feature nothing not found."),
         ("metadata.version", 28, UNSAFE, "Refusing to perform the requested downgrade"),
         ("kraft.version", 1, UPGRADE, "Can't change the version of this feature."),
     ],

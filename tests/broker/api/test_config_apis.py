@@ -147,7 +147,7 @@ def test_secrets_are_never_shown(wire: Wire) -> None:
         (BROKER_LOGGER, "2", "INVALID_REQUEST", "Unexpected broker id, expected 1 but received 2"),
         (GROUP, "", "INVALID_REQUEST", "Group name must not be empty"),
         (CLIENT_METRICS, "", "INVALID_REQUEST", "Client metrics subscription name must not be empty"),
-        (3, "x", "INVALID_REQUEST", "Unsupported resource type: 3"),
+        (3, "x", "INVALID_REQUEST", "Unexpected resource type 3 for resource x"),
     ],
 )
 def test_what_cannot_be_described(wire: Wire, type_: int, name: str, code: str, message: str) -> None:

@@ -160,7 +160,8 @@ def _topics(transaction: Transaction, codes: Codes, version: int) -> Steps[list[
             yield
             error = fenced_error(codes[topic.name, index], knows_fenced=knows_fenced)
             results.append(PartitionResult(partition_index=index, partition_error_code=error))
-        topics.append(TopicResult(name=topic.name, results_by_partition=results))
+        if results:  # Kafka answers by partition, too
+            topics.append(TopicResult(name=topic.name, results_by_partition=results))
     return topics
 
 

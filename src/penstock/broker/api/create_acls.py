@@ -2,7 +2,8 @@
 
 Versions 1 to 3. Each ACL succeeds or fails separately, and one that exists already succeeds. The ACLs are in
 force on this node when the answer is sent. Needs ALTER on the cluster; SECURITY_DISABLED without an
-authorizer.
+authorizer. ACLs with values that this release does not know are answered one by one, while Kafka closes the
+connection.
 
 Versions:
 - 1: prefixed resources (KIP-290)

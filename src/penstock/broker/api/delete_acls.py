@@ -1,7 +1,8 @@
 """DeleteAcls (31): remove the access control lists that match filters, and report them.
 
 Versions 1 to 3. The ACLs are gone on this node when the answer is sent. Needs ALTER on the cluster;
-SECURITY_DISABLED without an authorizer.
+SECURITY_DISABLED without an authorizer. A filter with values that this release does not know is refused with
+INVALID_REQUEST, while Kafka closes the connection.
 
 Versions:
 - 1: prefixed resources (KIP-290)

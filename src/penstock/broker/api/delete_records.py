@@ -52,6 +52,7 @@ async def handle(
     deleted = [
         (topic.name, [_delete(parts, topic.name, wanted, deletable) for wanted in topic.partitions])
         for topic in request.topics
+        if topic.partitions  # Kafka answers by partition, too
     ]
     # Write the start offsets down, so that a crash does not bring the records back: Kafka does that once a
     # minute.

@@ -1,7 +1,8 @@
 """DescribeAcls (29): report the access control lists that match a filter, by resource.
 
 Versions 1 to 3. Every node answers from its own metadata. Needs DESCRIBE on the cluster; SECURITY_DISABLED
-without an authorizer.
+without an authorizer. A filter with values that this release does not know is refused with INVALID_REQUEST,
+while Kafka closes the connection.
 
 Versions:
 - 1: prefixed resources (KIP-290)

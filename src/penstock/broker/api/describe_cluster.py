@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Protocol
 
 from penstock.broker.api_entry import Api
-from penstock.protocol.errors import ErrorCode
+from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import DescribeClusterRequest, DescribeClusterResponse
 from penstock.security.acls import CLUSTER_NAME, Operation, ResourceType
 
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 _BROKERS: Final = 1
 _CONTROLLERS: Final = 2
+ENDPOINT_TYPE_VERSION: Final = 1
+"""Older clients do not know the error MISMATCHED_ENDPOINT_TYPE."""
+
 _NAMES: Final = {_BROKERS: "BROKER", _CONTROLLERS: "CONTROLLER"}
 
 
@@ -84,6 +87,10 @@ async def handle_as_controller(
 ) -> DescribeClusterResponse:
     context.permissions.require(Operation.ALTER)
     if request.endpoint_type != _CONTROLLERS:
+        if context.api_version < ENDPOINT_TYPE_VERSION:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST, "the request is for brokers, and this is a controller"
+            )
         return _refused(request.endpoint_type, _CONTROLLERS)
     controllers = _controllers(parts, context.listener_name)
     leader_id = parts.quorum.leader_id

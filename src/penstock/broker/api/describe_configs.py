@@ -1,8 +1,8 @@
 """DescribeConfigs (32): report configs with their values, sources and synonyms.
 
 Versions 1 to 4. Values of secrets are never included. An empty list of names requests all configs, like a
-null list. Needs DESCRIBE_CONFIGS on the topic or the group; on the cluster for brokers, log levels and client
-metrics.
+null list. A request with a resource of an unknown type is refused as a whole. Needs DESCRIBE_CONFIGS on the
+topic or the group; on the cluster for brokers, log levels and client metrics.
 
 Versions:
 - 1: `config_source` replaces `is_default`; synonyms (KIP-226)
@@ -18,7 +18,7 @@ from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Protocol
 
 from penstock.broker.api_entry import Api
-from penstock.broker.control.config_permissions import config_refusal, needed_for_configs
+from penstock.broker.control.config_permissions import config_refusal, has_configs, needed_for_configs
 from penstock.broker.network.answers import Answer
 from penstock.broker.setup import loggers
 from penstock.metadata.configs import describe
@@ -26,7 +26,7 @@ from penstock.metadata.configs.describe import ConfigEntry, ConfigSource
 from penstock.metadata.controller.state import Refusal
 from penstock.metadata.controller.topic_names import check_topic_name
 from penstock.metadata.image import ResourceType
-from penstock.protocol.errors import ErrorCode
+from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import DescribeConfigsRequest, DescribeConfigsResponse
 from penstock.security.acls import Operation
 
@@ -54,6 +54,12 @@ class Parts(Protocol):
 def handle(
     parts: Parts, request: DescribeConfigsRequest, context: RequestContext
 ) -> Answer[DescribeConfigsResponse]:
+    for resource in request.resources:
+        if not has_configs(resource.resource_type):
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST,
+                f"Unexpected resource type {resource.resource_type} for resource {resource.resource_name}",
+            )
     if len(request.resources) > RESOURCES_PER_TURN:
         return Answer.working(_describe_many(parts, request, context.permissions))
     results = [_describe(parts, resource, request, context.permissions) for resource in request.resources]
@@ -175,8 +181,24 @@ def _encoded(
     )
 
 
+def answer_error(
+    request: DescribeConfigsRequest, error: KafkaError, _version: int
+) -> DescribeConfigsResponse:
+    return DescribeConfigsResponse(
+        results=[
+            Result(
+                error_code=error.code,
+                error_message=error.message,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+            )
+            for resource in request.resources
+        ]
+    )
+
+
 API = (
-    Api(DescribeConfigsRequest)
+    Api(DescribeConfigsRequest, answer_error=answer_error)
     .on_broker(lambda node: node, handle)
     .on_controller(lambda node: node, handle_as_controller)
     .needs(*needed_for_configs(Operation.DESCRIBE_CONFIGS))

@@ -1,7 +1,8 @@
 """DescribeTopicPartitions (75, KIP-966): list partitions page by page, with eligible leader replicas.
 
 Version 0. Topics are sorted by name; a cursor names the next partition. Needs DESCRIBE on the topic, and the
-list of all topics leaves out the others.
+list of all topics leaves out the others. An invalid name is answered INVALID_TOPIC_EXCEPTION; Kafka's whole
+request fails with UNKNOWN_SERVER_ERROR.
 """
 
 from __future__ import annotations
@@ -54,13 +55,13 @@ def handle(
                 response.topics.append(Topic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name))
             continue
         image = parts.image.topics.by_name.get(name)
-        if image is None:
-            response.topics.append(_unknown(name, permissions))
-            continue
         start = first_partition if name == first_topic else 0
         if room == 0:
             response.next_cursor = _cursor(name, start)
             break
+        if image is None:
+            response.topics.append(_unknown(name, permissions))
+            continue
         end = min(start + room, len(image.partitions))
         response.topics.append(_topic(parts, image, range(start, end), permissions))
         room -= max(0, end - start)

@@ -42,6 +42,7 @@ from typing import TYPE_CHECKING
 
 from penstock.broker.api_entry import Api
 from penstock.broker.network.answers import Answer
+from penstock.broker.partitions.fetch_target import FetchTarget
 from penstock.broker.reading.consumer_fetch import ConsumerFetch, Fetched, by_topic, refusal
 from penstock.broker.reading.fetch_session import (
     TOPIC_IDS_SINCE_VERSION,
@@ -63,8 +64,26 @@ if TYPE_CHECKING:
 
 async def handle_as_controller(quorum: Quorum, request: FetchRequest, context: RequestContext) -> Message:
     """Answer a fetch of the metadata log, the only log on a controller's listener."""
-    context.permissions.require(Operation.CLUSTER_ACTION)
+    if not context.permissions.allows(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
+        return _refuse_all(request, context, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     return await quorum.handle(request, context)
+
+
+def _refuse_all(request: FetchRequest, context: RequestContext, code: ErrorCode) -> FetchResponse:
+    """Refuse a request as a whole, and each of its partitions in versions that name topics.
+
+    Before version 7, there is no other place for the error.
+    """
+    response = FetchResponse(error_code=code)
+    if context.api_version < TOPIC_IDS_SINCE_VERSION:
+        response.responses = [
+            FetchResponse.FetchableTopicResponse(
+                topic=topic.topic,
+                partitions=[refusal(FetchTarget(topic.topic, wanted), code) for wanted in topic.partitions],
+            )
+            for topic in request.topics
+        ]
+    return response
 
 
 def handle(host: ReadingHost, request: FetchRequest, context: RequestContext) -> Answer[Fetched]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from penstock.broker.api_entry import Api
 from penstock.metadata.controller.reassignment import list_partition_reassignments
+from penstock.protocol.errors import KafkaError
 from penstock.protocol.messages import ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse
 from penstock.security.acls import Operation, ResourceType
 
@@ -25,8 +26,27 @@ async def handle_as_controller(
     return await controller.submit(partial(list_partition_reassignments, request=request))
 
 
+def answer_error(
+    request: ListPartitionReassignmentsRequest, error: KafkaError, _version: int
+) -> ListPartitionReassignmentsResponse:
+    """Repeat the partitions of the request, as Kafka does."""
+    topic = ListPartitionReassignmentsResponse.OngoingTopicReassignment
+    partition = ListPartitionReassignmentsResponse.OngoingPartitionReassignment
+    return ListPartitionReassignmentsResponse(
+        error_code=error.code,
+        error_message=error.message,
+        topics=[
+            topic(
+                name=asked.name,
+                partitions=[partition(partition_index=index) for index in asked.partition_indexes],
+            )
+            for asked in request.topics or ()
+        ],
+    )
+
+
 API = (
-    Api(ListPartitionReassignmentsRequest)
+    Api(ListPartitionReassignmentsRequest, answer_error=answer_error)
     .on_controller(lambda node: node.controller, handle_as_controller)
     .needs((Operation.DESCRIBE, ResourceType.CLUSTER))
 )

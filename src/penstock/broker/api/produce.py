@@ -137,7 +137,7 @@ def _take_unauthorized(parts: Parts, request: ProduceRequest, context: RequestCo
         for name, topic in named:
             (permitted if name is None or name in writable else refused).append(topic)
     request.topic_data = permitted
-    return [_refused_topic(topic, error) for topic in refused]
+    return [_refused_topic(topic, error) for topic in refused if topic.partition_data]
 
 
 def _may_use_transactional_id(request: ProduceRequest, permissions: Permissions) -> bool:
@@ -326,7 +326,10 @@ def _append_all(
                 uncommitted.append(Uncommitted(replica, replica.leader_epoch, info.last_offset + 1, answer))
             if replica.flushes_by_count and (flush := replica.flush_if_due(parts.group_commit.flush)):
                 later.append(flush)
-        topics.append(TopicResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=partitions))
+        if partitions:  # Kafka answers by partition, too
+            topics.append(
+                TopicResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=partitions)
+            )
     return Appended(ProduceResponse(responses=topics), later, failed, uncommitted)
 
 

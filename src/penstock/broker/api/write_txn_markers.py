@@ -132,13 +132,19 @@ def _result(topic: str, by_partition: dict[int, ErrorCode]) -> TopicResult:
 def answer_error(
     request: WriteTxnMarkersRequest, error: KafkaError, _version: int
 ) -> WriteTxnMarkersResponse:
-    return _response(
-        {
-            (marker.producer_id, topic.name, index): error.code
+    """Each marker has the error for all its partitions, also if it has none."""
+    return WriteTxnMarkersResponse(
+        markers=[
+            MarkerResult(
+                producer_id=marker.producer_id,
+                topics=[
+                    _result(topic.name, dict.fromkeys(topic.partition_indexes, error.code))
+                    for topic in marker.topics
+                    if topic.partition_indexes
+                ],
+            )
             for marker in request.markers
-            for topic in marker.topics
-            for index in topic.partition_indexes
-        }
+        ]
     )
 
 

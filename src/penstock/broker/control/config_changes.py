@@ -11,11 +11,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from penstock.broker.control.config_permissions import config_refusal
+from penstock.broker.control.config_permissions import config_refusal, has_configs
 from penstock.broker.control.host import ControlHost
 from penstock.broker.setup import loggers
 from penstock.metadata.configs.reference import listener_of
-from penstock.metadata.controller.configs import AlterOp, ConfigChange, check_node_id, check_own_broker
+from penstock.metadata.controller.configs import (
+    AlterOp,
+    ConfigChange,
+    check_form,
+    check_node_id,
+    check_own_broker,
+)
 from penstock.metadata.controller.state import Refusal, repeated
 from penstock.metadata.image import ResourceType
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -121,14 +127,17 @@ def _judge(
     if (resource.resource_type, resource.resource_name) in duplicates:
         return Outcome(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
     changes = _changes(resource)
-    if isinstance(resource, IncrementalAlterConfigsRequest.AlterConfigsResource) and is_of_loggers(resource):
-        return set_log_levels(
-            host, resource, permissions, Operation.ALTER_CONFIGS, validate_only=request.validate_only
-        )
     try:
+        check_form(changes)
+        replaces = isinstance(resource, AlterConfigsRequest.AlterConfigsResource)
+        if not has_configs(resource.resource_type) or (replaces and is_of_loggers(resource)):
+            raise Refusal(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource.resource_type}")
+        if is_of_loggers(resource):
+            return set_log_levels(
+                host, resource, permissions, Operation.ALTER_CONFIGS, validate_only=request.validate_only
+            )
         if resource.resource_type == ResourceType.BROKER:
             now = host.image.configs.of(ResourceType.BROKER, resource.resource_name)
-            replaces = isinstance(request, AlterConfigsRequest)
             then = check_own_broker(host.config, now, resource.resource_name, changes, replaces=replaces)
             host.tls.check(then, set(filter(None, (listener_of(change.name) for change in changes))))
     except Refusal as refusal:
@@ -150,7 +159,7 @@ def is_of_loggers(resource: Resource) -> bool:
 
 def set_log_levels(
     host: NodeHost,
-    resource: IncrementalAlterConfigsRequest.AlterConfigsResource,
+    resource: Resource,
     permissions: Permissions,
     operation: Operation,
     *,

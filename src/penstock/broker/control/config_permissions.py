@@ -33,6 +33,11 @@ def needed_for_configs(operation: Operation) -> tuple[tuple[Operation, ResourceT
     )
 
 
+def has_configs(resource_type: int) -> bool:
+    """Whether this release has configs of resources of the type."""
+    return resource_type in _GUARDS
+
+
 def config_refusal(
     permissions: Permissions, operation: Operation, resource_type: int, name: str
 ) -> ErrorCode | None:

@@ -197,12 +197,12 @@ async def answer_envelope(
     """
     try:
         context.permissions.require(Operation.CLUSTER_ACTION)
+        principal, token_authenticated = _principal(envelope.request_principal)
+        host = _address(envelope.client_host_address)
         key, header, request = _open(apis, envelope)
         handle = apis.handler(key)
         if key not in FORWARDABLE or handle is None:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"{key.name} is not eligible for forwarding")
-        host = _address(envelope.client_host_address)
-        principal, token_authenticated = _principal(envelope.request_principal)
         forwarded = RequestContext(
             header.request_api_version,
             header.client_id or "",

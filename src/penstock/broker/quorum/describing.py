@@ -75,7 +75,11 @@ def _refused(request: DescribeQuorumRequest, error: ErrorCode) -> DescribeQuorum
             TopicData(
                 topic_name=topic.topic_name,
                 partitions=[
-                    PartitionData(partition_index=partition.partition_index, error_code=error)
+                    PartitionData(
+                        partition_index=partition.partition_index,
+                        error_code=error,
+                        error_message=error.default_message,
+                    )
                     for partition in topic.partitions
                 ],
             )

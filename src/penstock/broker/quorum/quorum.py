@@ -305,7 +305,10 @@ class Quorum:
         try:
             asked = request_of(request, context.api_version)
         except NotTheMetadataLog:
-            return refusal(request, ErrorCode.INVALID_REQUEST)
+            is_foreign = driver.raft.is_foreign(getattr(request, "cluster_id", None))
+            return refusal(
+                request, ErrorCode.INCONSISTENT_CLUSTER_ID if is_foreign else ErrorCode.INVALID_REQUEST
+            )
         cluster_id = getattr(asked, "cluster_id", None)
         if cluster_id is not None and driver.raft.is_foreign(cluster_id):
             self._foreign.asked_by(cluster_id, context)

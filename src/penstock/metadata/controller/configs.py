@@ -237,17 +237,23 @@ def replace_resource(
 def _owner(type_: int) -> _Owner:
     owner = _OWNERS.get(type_)
     if owner is None:
-        raise Refusal(ErrorCode.INVALID_REQUEST, f"Unknown resource type {type_}")
+        if type_ == ResourceType.BROKER_LOGGER:
+            raise Refusal(ErrorCode.INVALID_REQUEST, "Only IncrementalAlterConfigs changes log levels.")
+        raise Refusal(ErrorCode.UNSUPPORTED_VERSION, f"Unknown resource type {type_}.")
     return owner
 
 
-def _check_changes(changes: Iterable[ConfigChange]) -> None:
-    changes = list(changes)
+def check_form(changes: Sequence[ConfigChange]) -> None:
+    """Refuse a config that is changed twice, and a null value other than for a deletion."""
     if any(repeated(change.name for change in changes)):
         raise Refusal(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
     missing = [change.name for change in changes if change.value is None and change.op != AlterOp.DELETE]
     if missing:
         raise Refusal(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {','.join(missing)}")
+
+
+def _check_changes(changes: Sequence[ConfigChange]) -> None:
+    check_form(changes)
     for change in changes:
         if change.op not in AlterOp.__members__.values():
             raise Refusal(ErrorCode.INVALID_REQUEST, f"Unknown operation type {change.op}")

@@ -13,6 +13,7 @@ from penstock.metadata.controller.features import (
     ELIGIBLE_LEADER_REPLICAS_VERSION,
     KRAFT_VERSION,
     METADATA_VERSION,
+    NOT_SERVED_YET,
     SUPPORTED_FEATURES,
 )
 from penstock.metadata.controller.state import ControllerState, Decision, Refusal
@@ -157,6 +158,8 @@ def _why_not_this_way(level: int, current: int, upgrade_type: int) -> str | None
 
 def _why_not_this_feature(name: str, level: int, current: int) -> str | None:
     """Explain why a level cannot fall: metadata would be lost, and kraft.version can only rise."""
+    if name not in NOT_SERVED_YET and all(feature.name != name for feature in SUPPORTED_FEATURES):
+        return f"Feature {name} not found."
     if name == METADATA_VERSION and level < current:
         return "Refusing to perform the requested downgrade because it might delete metadata information."
     if name == KRAFT_VERSION and level != current:

@@ -46,6 +46,9 @@ SUPPORTED_FEATURES: Final = (
     FeatureRange(ELIGIBLE_LEADER_REPLICAS_VERSION, 0, 1),
 )
 
+NOT_SERVED_YET: Final = frozenset({"group.version", "share.version", "streams.version"})
+"""Features of the release that stay at level 0."""
+
 DEPENDENCIES: Final[Mapping[tuple[str, int], Mapping[str, int]]] = {
     (ELIGIBLE_LEADER_REPLICAS_VERSION, 1): {METADATA_VERSION: ELR_LEVEL},
 }

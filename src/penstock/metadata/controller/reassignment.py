@@ -35,6 +35,8 @@ def alter_partition_reassignments(
     state: ControllerState, request: AlterPartitionReassignmentsRequest
 ) -> Decision[AlterPartitionReassignmentsResponse]:
     """Begin a reassignment of each partition, or cancel it if the replicas are null."""
+    if not request.topics:
+        return Decision([], AlterPartitionReassignmentsResponse())  # as in Kafka, whatever the request says
     records: list[Message] = []
     response = AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=request.allow_replication_factor_change, error_message=None

@@ -197,7 +197,7 @@ def register_controller(
             for f in request.features
         ],
     )
-    return Decision([record], ControllerRegistrationResponse(error_message=None))
+    return Decision([record], ControllerRegistrationResponse(error_message=""))
 
 
 def unregister_broker(
