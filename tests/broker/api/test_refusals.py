@@ -101,6 +101,13 @@ def test_topics_without_partitions_have_no_answer(admin: Wire) -> None:
     assert only.name == "nowhere"
 
 
+def test_a_partition_of_an_internal_topic_must_exist(admin: Wire) -> None:
+    partition = m.DeleteRecordsRequest.DeleteRecordsPartition(partition_index=999)
+    topic = m.DeleteRecordsRequest.DeleteRecordsTopic(name="__consumer_offsets", partitions=[partition])
+    response = admin.ask(m.DeleteRecordsRequest(topics=[topic]), m.DeleteRecordsResponse)
+    assert error_codes(response) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+
+
 def test_a_refused_topic_without_partitions_has_no_answer(client: Wire) -> None:
     partition = m.ProduceRequest.PartitionProduceData(index=0, records=batch_of(b"a"))
     topic = m.ProduceRequest.TopicProduceData
@@ -164,6 +171,11 @@ def test_a_foreign_cluster_is_refused_before_its_topics(
     for cluster_id, code in (("another", "INCONSISTENT_CLUSTER_ID"), (None, "INVALID_REQUEST")):
         request_.cluster_id = cluster_id  # type: ignore[attr-defined]
         assert error_codes(admin_at_controller.ask(request_, kind)) == [ErrorCode[code]]
+
+
+def test_no_change_of_partitions_is_accepted_of_any_broker(admin_at_controller: Wire) -> None:
+    response = admin_at_controller.ask(m.AlterPartitionRequest(broker_id=99), m.AlterPartitionResponse)
+    assert response.error_code == ErrorCode.NONE
 
 
 def test_an_envelope_is_opened_for_a_known_principal_only(admin_at_controller: Wire) -> None:

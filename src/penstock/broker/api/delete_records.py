@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from penstock.broker.partitions.replica_manager import ReplicaManager
     from penstock.broker.partitions.replicated_partition import ReplicatedPartition
     from penstock.broker.setup.host import RunInWorker
+    from penstock.metadata.image import MetadataImage
     from penstock.storage.directories.log_manager import LogManager
 
 TO_HIGH_WATERMARK = -1
@@ -36,6 +37,7 @@ PartitionResult = DeleteRecordsResponse.DeleteRecordsPartitionResult
 class Parts(Protocol):
     """The parts of the node that this API uses."""
 
+    image: MetadataImage
     logs: LogManager
     loop: asyncio.AbstractEventLoop
     replicas: ReplicaManager
@@ -111,6 +113,8 @@ async def _everywhere(deleted: _Deleted, deadline_s: float) -> PartitionResult:
 
 def _delete_before(parts: Parts, topic: str, partition: int, offset: int) -> tuple[Replica, int]:
     """Delete records below an offset; return the replica and the resolved offset. Raises KafkaError."""
+    if parts.image.topics.partition(topic, partition) is None:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if topic in INTERNAL_TOPICS:
         raise KafkaError(
             ErrorCode.INVALID_TOPIC_EXCEPTION, f"cannot delete records of internal topic {topic}"

@@ -27,6 +27,8 @@ def alter_partition(
     state: ControllerState, request: AlterPartitionRequest, api_version: int
 ) -> Decision[AlterPartitionResponse]:
     """Decide on each partition separately. Raises Refusal STALE_BROKER_EPOCH for the whole request."""
+    if not request.topics:
+        return Decision([], AlterPartitionResponse())  # as in Kafka, whoever asks
     check_broker_epoch(state, request.broker_id, request.broker_epoch)
     records: list[Message] = []
     response = AlterPartitionResponse()
