@@ -283,6 +283,15 @@ def test_with_eligible_leader_replicas_the_cluster_has_one_min_isr() -> None:
     assert bench.records == []
 
 
+def test_the_min_isr_of_the_cluster_stays_when_all_configs_are_replaced() -> None:
+    bench = ControllerBench(elr=True)
+    assert alter(bench, BROKER, "", "min.insync.replicas", "1") == OK
+    nothing = AlterConfigsRequest.AlterConfigsResource(resource_type=BROKER, resource_name="")
+    [refused] = bench.do(alter_configs, AlterConfigsRequest(resources=[nothing])).responses
+    assert refused.error_code == ErrorCode.INVALID_CONFIG
+    assert bench.image.configs.of(BROKER, "") == {"min.insync.replicas": "1"}
+
+
 def test_configs_of_another_broker_are_not_judged_by_the_controllers_own() -> None:
     """Broker 1 doesn't know the number of threads of broker 2."""
     bench = ControllerBench(brokers=(1, 2))

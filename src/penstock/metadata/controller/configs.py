@@ -229,9 +229,9 @@ def replace_resource(
     _check_changes(changes)
     owner.check_name(state, name)
     now = state.image.configs.of(ResourceType(type_), name)
-    wanted: dict[str, str | None] = {change.name: change.value for change in changes}
+    wanted = dict.fromkeys(now) | {change.name: change.value for change in changes}
     _check_configs(state, owner, type_, name, wanted, changed=wanted)
-    return _config_records(type_, name, now, dict.fromkeys(now) | wanted)
+    return _config_records(type_, name, now, wanted)
 
 
 def _owner(type_: int) -> _Owner:
