@@ -87,6 +87,12 @@ OFFSETS: Final = frozenset({"offset", "end_offset", "last_stable_offset", "log_s
 CONFIGS_SHOWN_MAX: Final = 5
 """All configs of a resource are more, and some are Penstock's own."""
 
+KEPT: Final = [m.AlterConfigsRequest.AlterableConfig(name="min.insync.replicas", value="1")]
+"""The configs of all brokers that cannot be removed (KIP-966)."""
+
+LOG_LEVEL: Final = 6
+"""The source of a config that is the level of a logger: every node has its own loggers."""
+
 REMOVED: Final = ("acls", "quotas", "users", "groups", "tokens")
 """The parts of a node's state that are empty before a round, beside the topics."""
 
@@ -136,7 +142,7 @@ class Side:
         producer = self.producers.get(str(ref.key), (54321, 0))
         match ref.kind:
             case "topic id":
-                return self.topic_ids.get(ref.key, b"g" * 16)
+                return self.topic_ids.get(ref.key, ref.key.encode().ljust(16, b"-")[:16])
             case "producer id":
                 return producer[0]
             case "producer epoch":
@@ -270,7 +276,11 @@ class Side:
             ),
             m.AlterConfigsRequest(
                 resources=[
-                    m.AlterConfigsRequest.AlterConfigsResource(resource_type=kind, resource_name=name)
+                    m.AlterConfigsRequest.AlterConfigsResource(
+                        resource_type=kind,
+                        resource_name=name,
+                        configs=KEPT if (kind, name) == (4, "") else [],
+                    )
                     for kind, name in [(4, "1"), (4, ""), *[(32, name) for name in (*GROUPS, "g-none", "h")]]
                 ]
             ),
@@ -339,7 +349,7 @@ class Side:
                 yield ErrorCode.of(value).name
             elif value in ("", None, [], -1, -(2**31)):
                 continue
-            elif name == "configs" and len(value) > CONFIGS_SHOWN_MAX:
+            elif name == "configs" and (len(value) > CONFIGS_SHOWN_MAX or are_log_levels(value)):
                 yield "all configs"
             elif isinstance(value, list):
                 yield f"{name}[{', '.join(sorted(self._element(each, hidden) for each in value))}]"
@@ -366,6 +376,10 @@ class Side:
 
 
 START_MS: Final = time.time_ns() // 1_000_000
+
+
+def are_log_levels(configs: list[Any]) -> bool:
+    return any(getattr(config, "config_source", 0) == LOG_LEVEL for config in configs)
 
 
 def is_answered(request: Message) -> bool:

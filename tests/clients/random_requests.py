@@ -387,7 +387,7 @@ POOLS: Final[dict[str, Pool]] = {
     "topic_id": topic_id,
     "group_id": group,
     "groups": group,
-    "groups_names": group,
+    "groups_names": among(*GROUPS * 3, "g-none", "h"),
     "group_ids": group,
     "transactional_id": lambda draw: draw.transaction,
     "InitProducerIdRequest.transactional_id": lambda draw: draw.any(
