@@ -85,6 +85,18 @@ KNOWN: Final = (
         lambda _plan, ours, theirs: set(words(ours)) == set(words(theirs)),
     ),
     Known(
+        "Penstock names the leader to a follower that does not belong to the partition.",
+        frozenset({ApiKey.FETCH}),
+        lambda _plan, ours, theirs: ours.replace("leader_id=1", "") == theirs,
+    ),
+    Known(
+        "A controller that is asked directly checks the configs of a broker here, and not in Kafka.",
+        frozenset({ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS}),
+        lambda plan, ours, _theirs: (
+            plan.who.listener == ListenerType.CONTROLLER.value and "INVALID_REQUEST resource_type=4" in ours
+        ),
+    ),
+    Known(
         "Penstock refuses invalid acks before it asks the coordinator about the transaction.",
         frozenset({ApiKey.PRODUCE}),
         lambda _plan, ours, theirs: "INVALID_REQUIRED_ACKS" in ours and "INVALID_TXN_STATE" in theirs,
