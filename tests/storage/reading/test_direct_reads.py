@@ -1,6 +1,7 @@
 """Large slices that are not in memory are read past the page cache: complete, checked, up to a batch end."""
 
 import os
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 
@@ -80,14 +81,22 @@ def test_a_reader_in_sequence_reads_all_without_the_page_cache(cold_log: Log) ->
     assert read == content
 
 
-def test_readers_keep_the_kernel_from_reading_ahead(cold_log: Log) -> None:
-    file = cold_log.segments.first.file
-    with pytest.raises(BlockingIOError):
-        file.pread(PAGE, MIB, wait=False)
+@pytest.mark.parametrize("is_open", [True, False])
+@pytest.mark.parametrize(("max_bytes", "reads_ahead"), [(MIB, False), (MIB // 8, True)])
+def test_the_kernel_reads_ahead_of_small_reads_only(
+    cold_log: Log, bench: LogBench, max_bytes: int, reads_ahead: bool, is_open: bool
+) -> None:
+    log = cold_log if is_open else bench.open(clean=True)
+    file = log.segments.first.file
+    drop_from_memory(file.path)
+    for size in (MIB // 8 if not reads_ahead else MIB, max_bytes):  # the last reader decides
+        with suppress(BlockingIOError):
+            log.read(0, size, wait=False)
+    drop_from_memory(file.path)
     for position in (0, PAGE):
         file.pread(PAGE, position)
     assert PAGE_CACHE.holds(file.fd, 0, 2 * PAGE)
-    assert not PAGE_CACHE.holds(file.fd, 2 * PAGE, PAGE)
+    assert PAGE_CACHE.holds(file.fd, 2 * PAGE, PAGE) == reads_ahead
 
 
 def test_what_follows_is_known_before_it_is_asked_for(cold_log: Log) -> None:

@@ -44,10 +44,10 @@ class FileSystem:
         """
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
 
-    def stop_read_ahead(self, fd: int) -> None:
-        """Have the kernel read no more of a file into the page cache than is asked for."""
+    def set_read_ahead(self, fd: int, wanted: bool) -> None:
+        """Let the kernel read ahead in a file, or keep it from reading more than is asked for."""
         if hasattr(os, "posix_fadvise"):  # not on macOS
-            os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
+            os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_NORMAL if wanted else os.POSIX_FADV_RANDOM)
 
     def write_all(self, fd: int, data: bytes | bytearray | memoryview, position: int) -> None:
         """Write all of `data` at `position`, continuing after short writes."""

@@ -13,7 +13,7 @@ from penstock.storage.reading import timestamps
 from penstock.storage.reading.aborted_transactions import aborted_transactions
 from penstock.storage.reading.slice_check import sound_end
 from penstock.storage.reading.timestamps import TimestampAndOffset
-from penstock.storage.segments.file_slice import FileSlice
+from penstock.storage.segments.file_slice import DIRECT_BYTES_MIN, FileSlice
 from penstock.storage.segments.segment import Segment
 from penstock.storage.segments.segment_list import Segments
 from penstock.storage.segments.transaction_index import AbortedTransaction
@@ -67,6 +67,7 @@ class LogReader:
         candidates = (active,) if offset >= active.base_offset else segments.from_offset(offset)
         try:
             for segment in candidates:
+                segment.file.set_read_ahead(max_bytes < DIRECT_BYTES_MIN)
                 limit = end_position if segment is active else segment.size
                 if up_to_offset < end_offset:
                     position = segment.position_of(up_to_offset, limit, wait=wait)

@@ -11,7 +11,11 @@ from penstock.storage.segments.segment_file import SegmentFile
 from penstock.storage.segments.transaction_index import TransactionIndex
 
 DIRECT_BYTES_MIN: Final = 256 * 1024
-"""Smallest read that bypasses the page cache. It does not pay for less, as the kernel reads ahead anyway."""
+"""Smallest read that bypasses the page cache. It does not pay for less, as the kernel reads ahead of those.
+
+It does not read ahead of larger ones: with up to 8 MiB of read-ahead, a lagging reader would always find its
+next bytes in the page cache, and copy them from there to check them.
+"""
 
 _LOOKED_AT_BYTES: Final = 64 * 1024
 """Largest distance before a batch at which the search for it may have begun."""

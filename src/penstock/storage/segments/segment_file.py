@@ -18,13 +18,9 @@ class SegmentFile:
     """The file of one segment, opened at first use and closed when the last reference to it is gone.
 
     A reader that holds a slice keeps the descriptor open, and so the bytes, even if the file is deleted.
-
-    Once a reader has come to the file, the kernel does not read ahead in it. Lagging readers read ahead by
-    themselves, past the page cache (`storage.reading.direct_reads`). With the kernel's read-ahead of up to
-    8 MiB, they would always find their next bytes in the page cache, and copy them from there to check them.
     """
 
-    __slots__ = ("_fd", "_files", "_has_readers", "path", "readiness")
+    __slots__ = ("_fd", "_files", "_reads_ahead", "path", "readiness")
 
     def __init__(self, path: Path, files: FileSystem, appended_from: int = 0) -> None:
         self.path = path
@@ -32,7 +28,7 @@ class SegmentFile:
         """The record of which bytes the event loop may send unchecked."""
         self._files = files
         self._fd = -1
-        self._has_readers = False
+        self._reads_ahead = True
 
     @property
     def is_open(self) -> bool:
@@ -43,6 +39,8 @@ class SegmentFile:
         """The open descriptor. Raises OSError if the file cannot be opened."""
         if self._fd < 0:
             fd = self._files.open(self.path, os.O_RDWR)
+            if not self._reads_ahead:
+                self._files.set_read_ahead(fd, False)
             with _ONE_KEEPS_ITS_OWN:
                 if self._fd < 0:
                     self._fd = fd
@@ -54,6 +52,13 @@ class SegmentFile:
         """Create the file, or empty one that a crash left over. Raises OSError."""
         self._fd = self._files.open(self.path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
 
+    def set_read_ahead(self, wanted: bool) -> None:
+        """Choose whether the kernel reads ahead in this file, from the next read on. Raises OSError."""
+        if wanted != self._reads_ahead:
+            self._reads_ahead = wanted
+            if self._fd >= 0:
+                self._files.set_read_ahead(self._fd, wanted)
+
     def pread(self, size: int, position: int, *, wait: bool = True) -> bytes:
         """Read up to `size` bytes from `position` on.
 
@@ -64,9 +69,6 @@ class SegmentFile:
             return self._files.pread(self.fd, size, position)
         if self._fd < 0:
             raise BlockingIOError(f"{self.path} is not open yet")
-        if not self._has_readers:
-            self._has_readers = True
-            self._files.stop_read_ahead(self._fd)
         if self.is_known_cold_at(position):
             raise BlockingIOError("the bytes are not in memory")  # do not read it, as a worker will
         try:
