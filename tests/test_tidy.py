@@ -41,6 +41,7 @@ FLOORS: dict[str, set[str]] = {
         *{"protocol", "client", "registry", "web", "topology", "arrow", "views", "spark", "streams"},
         *{"monitoring", "security"},
     },
+    "connect": {"protocol", "client", "registry", "arrow", "web", "monitoring", "security", "processes"},
     "processes": set(),
     # Cluster plans nodes and starts them as processes; the simulator runs them in process and inspects them
     "testing": {"protocol", "security", "storage", "metadata", "broker", "client", "processes"},
@@ -49,6 +50,7 @@ FLOORS: dict[str, set[str]] = {
     "cli": {
         *{"protocol", "storage", "metadata", "broker", "client", "topology", "arrow", "views", "spark"},
         *{"streams", "operations", "registry", "sql", "processes", "testing", "bench", "demo", "security"},
+        "connect",
     },
 }
 
@@ -166,6 +168,18 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "planning": {"language", "catalog", "formats", "analysis", "evaluation"},
         "engine": {"language", "functions", "catalog", "formats", "analysis", "evaluation", "planning"},
         "server": {"language", "formats", "engine"},
+    },
+    "connect": {
+        "errors": set(),
+        "data": {"errors"},
+        "definitions": {"errors"},
+        "connector": {"errors", "data", "definitions"},
+        "converters": {"errors", "data", "definitions"},
+        "transforms": {"errors", "data", "definitions"},
+        "group": {"errors"},
+        "stores": {"errors"},
+        "tasks": {"errors", "data", "definitions", "connector", "converters", "transforms", "stores"},
+        "cdc": {"errors", "data", "definitions", "connector", "converters"},
     },
     "sql/engine": {
         "ground": set(),

@@ -29,6 +29,9 @@
         UnsupportedByServer                 penstock.client
       ClusterError (RuntimeError)           penstock.testing
       ConfigError (ValueError)              penstock.client
+      ConnectError                          penstock.connect
+        DataError (ValueError)              penstock.connect
+        RetriableError                      penstock.connect
       CorruptBatch (ValueError)             penstock
       FormatError (ValueError)              penstock.sql
       JavaNotFound (RuntimeError)           penstock.spark
@@ -86,7 +89,9 @@ PACKAGES: Final = {
     "ClusterError": "penstock.testing",
     "CoPartitioningError": "penstock.streams",
     "ConfigError": "penstock.client",
+    "ConnectError": "penstock.connect",
     "CorruptBatch": "penstock",
+    "DataError": "penstock.connect",
     "DataLoss": "penstock",
     "DeliveryFailed": "penstock.client",
     "FormatError": "penstock.sql",
@@ -118,6 +123,7 @@ PACKAGES: Final = {
     "RegistryRefused": "penstock.registry.client",
     "RegistryUnreachable": "penstock.registry.client",
     "RequestTimedOut": "penstock.client",
+    "RetriableError": "penstock.connect",
     "RunFenced": "penstock.spark",
     "SerdeError": "penstock.streams",
     "ServerError": "penstock.client",

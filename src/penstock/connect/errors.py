@@ -1,0 +1,17 @@
+"""Errors of connectors, converters and transforms, named after Kafka Connect's."""
+
+from __future__ import annotations
+
+from penstock.errors import PenstockError
+
+
+class ConnectError(PenstockError):
+    """The base class of all exceptions of penstock.connect (Connect's ConnectException)."""
+
+
+class DataError(ConnectError, ValueError):
+    """A value does not fit its schema, or bytes are not what a converter writes (Connect's DataException)."""
+
+
+class RetriableError(ConnectError):
+    """An operation failed and may succeed if it is repeated (Connect's RetriableException)."""
