@@ -11,6 +11,7 @@ from penstock.errors import PenstockError
 PACKAGES = (
     "penstock",
     "penstock.client",
+    "penstock.connect",
     "penstock.protocol.errors",
     "penstock.registry.client",
     "penstock.spark",
