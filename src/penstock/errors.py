@@ -30,6 +30,7 @@
       ClusterError (RuntimeError)           penstock.testing
       ConfigError (ValueError)              penstock.client
       ConnectError                          penstock.connect
+        ConfigInvalid (ValueError)          penstock.connect
         DataError (ValueError)              penstock.connect
         RetriableError                      penstock.connect
       CorruptBatch (ValueError)             penstock
@@ -89,6 +90,7 @@ PACKAGES: Final = {
     "ClusterError": "penstock.testing",
     "CoPartitioningError": "penstock.streams",
     "ConfigError": "penstock.client",
+    "ConfigInvalid": "penstock.connect",
     "ConnectError": "penstock.connect",
     "CorruptBatch": "penstock",
     "DataError": "penstock.connect",

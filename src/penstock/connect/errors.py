@@ -15,3 +15,7 @@ class DataError(ConnectError, ValueError):
 
 class RetriableError(ConnectError):
     """An operation failed and may succeed if it is repeated (Connect's RetriableException)."""
+
+
+class ConfigInvalid(ConnectError, ValueError):
+    """A configuration lacks a value or has one that cannot be used (Kafka's ConfigException)."""

@@ -1,0 +1,199 @@
+"""Define the keys of a configuration, and parse the text of their values (Kafka's ConfigDef).
+
+definition = ConfigDef().define("batch.size", ConfigType.INT, 100, validator=Range(1))
+definition.parse({"batch.size": "20"})  # {"batch.size": 20}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final, Protocol
+
+from penstock.connect.definitions.config_types import ConfigType, FindClass, Password, parse_type
+from penstock.connect.errors import ConfigInvalid
+
+__all__ = ["REQUIRED", "ConfigDef", "ConfigKey", "ConfigType", "Importance", "Password", "Width"]
+
+
+class NoDefault(Enum):
+    """The type of `REQUIRED`."""
+
+    REQUIRED = "REQUIRED"
+
+
+REQUIRED: Final = NoDefault.REQUIRED
+"""In place of a default: a configuration must have this key."""
+
+
+class Importance(Enum):
+    """The importance of a key to users; documentation is sorted by it."""
+
+    HIGH = "HIGH"
+    MEDIUM = "MEDIUM"
+    LOW = "LOW"
+
+
+class Width(Enum):
+    """The width of the field in which a user interface asks for the value."""
+
+    NONE = "NONE"
+    SHORT = "SHORT"
+    MEDIUM = "MEDIUM"
+    LONG = "LONG"
+
+
+class Validator(Protocol):
+    """Checks a parsed value and raises ConfigInvalid. `str` shows which values are valid."""
+
+    def __call__(self, name: str, value: Any, /) -> None: ...
+
+
+class Recommender(Protocol):
+    """Says which values of a key are useful, and whether a user interface shows the key at all."""
+
+    def valid_values(self, name: str, parsed: Mapping[str, Any]) -> list[Any]:
+        """The useful values, given those of all keys; an empty list recommends none."""
+        ...
+
+    def visible(self, name: str, parsed: Mapping[str, Any]) -> bool:
+        """Whether the key has a meaning, given the values of all keys."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigKey:
+    """One key of a configuration. `default` is parsed; `order` is the place in `group`, or -1.
+
+    The visibility and recommended values of `dependents` depend on the value of this key. Documentation
+    leaves out keys that are `internal`.
+    """
+
+    name: str
+    type: ConfigType
+    default: Any
+    validator: Validator | None
+    importance: Importance
+    doc: str
+    group: str | None
+    order: int
+    width: Width
+    display_name: str
+    dependents: tuple[str, ...]
+    recommender: Recommender | None
+    internal: bool
+
+    @property
+    def has_default(self) -> bool:
+        """Whether a configuration may leave the key out."""
+        return self.default is not REQUIRED
+
+    def default_or_missing(self) -> Any:
+        """Return the default.
+
+        Raises:
+            ConfigInvalid: there is none.
+        """
+        if not self.has_default:
+            raise ConfigInvalid(f'Missing required configuration "{self.name}" which has no default value.')
+        return self.default
+
+
+class ConfigDef:
+    """The keys of a configuration, in the order in which they were defined."""
+
+    def __init__(self, base: ConfigDef | None = None) -> None:
+        """Begin with the keys of another definition, or with none."""
+        self.keys: dict[str, ConfigKey] = dict(base.keys) if base is not None else {}
+
+    def define(
+        self,
+        name: str,
+        type: ConfigType,
+        default: Any = REQUIRED,
+        validator: Validator | None = None,
+        importance: Importance = Importance.MEDIUM,
+        doc: str = "",
+        *,
+        group: str | None = None,
+        order: int = -1,
+        width: Width = Width.NONE,
+        display_name: str | None = None,
+        dependents: Sequence[str] = (),
+        recommender: Recommender | None = None,
+        internal: bool = False,
+    ) -> ConfigDef:
+        """Add a key, and return this definition so that calls can be chained.
+
+        Raises:
+            ConfigInvalid: the name is defined already, or the default is not valid.
+        """
+        if default is not REQUIRED:
+            default = parse_type(name, default, type)
+            if validator is not None:
+                validator(name, default)
+        return self.add(
+            ConfigKey(
+                name=name,
+                type=type,
+                default=default,
+                validator=validator,
+                importance=importance,
+                doc=doc,
+                group=group,
+                order=order,
+                width=width,
+                display_name=name if display_name is None else display_name,
+                dependents=tuple(dependents),
+                recommender=recommender,
+                internal=internal,
+            )
+        )
+
+    def add(self, key: ConfigKey) -> ConfigDef:
+        """Add a key that exists, such as one of another definition, and return this definition.
+
+        Raises:
+            ConfigInvalid: its name is defined already.
+        """
+        if key.name in self.keys:
+            raise ConfigInvalid(f"Configuration {key.name} is defined twice.")
+        self.keys[key.name] = key
+        return self
+
+    @property
+    def groups(self) -> list[str]:
+        """The groups of the keys, in the order of their first key."""
+        return list(dict.fromkeys(key.group for key in self.keys.values() if key.group is not None))
+
+    def parse(self, properties: Mapping[str, Any], find_class: FindClass | None = None) -> dict[str, Any]:
+        """Parse and check the values of all keys; properties that are not defined are left out.
+
+        `find_class` looks up the values of type CLASS; without it, any name is accepted.
+
+        Raises:
+            ConfigInvalid: the first value that is missing or not valid.
+        """
+        if undefined := self.undefined_dependents():
+            problem = "Some configurations in are referred in the dependents, but not defined: "
+            raise ConfigInvalid(problem + ",".join(undefined))
+        return {key.name: parse_key(key, properties, find_class) for key in self.keys.values()}
+
+    def undefined_dependents(self) -> list[str]:
+        """Dependents of keys that are no keys themselves."""
+        named = dict.fromkeys(name for key in self.keys.values() for name in key.dependents)
+        return [name for name in named if name not in self.keys]
+
+
+def parse_key(key: ConfigKey, properties: Mapping[str, Any], find_class: FindClass | None) -> Any:
+    if key.name in properties:
+        value = parse_type(key.name, properties[key.name], key.type, find_class)
+    else:
+        value = key.default_or_missing()
+    if isinstance(value, list):
+        removes_duplicates = getattr(key.validator, "removes_duplicates", False)
+        value = list(dict.fromkeys(value)) if removes_duplicates else list(value)
+    if key.validator is not None:
+        key.validator(key.name, value)
+    return value
