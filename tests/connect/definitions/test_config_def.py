@@ -12,19 +12,19 @@ def test_values_are_parsed_to_the_types_of_their_keys() -> None:
 
 def test_a_required_key_must_be_there() -> None:
     definition = ConfigDef().define("url", ConfigType.STRING, REQUIRED)
-    with pytest.raises(ConfigInvalid, match='^Missing required configuration "url" which has no default'):
+    with pytest.raises(ConfigInvalid, match=r'^Missing required configuration "url" which has no default'):
         definition.parse({})
 
 
 def test_a_value_must_fit_its_type() -> None:
     definition = ConfigDef().define("size", ConfigType.INT)
-    with pytest.raises(ConfigInvalid, match="^Invalid value 1x for configuration size: Not a number of type"):
+    with pytest.raises(ConfigInvalid, match=r"^Invalid value 1x for configuration size: Not a number of type"):
         definition.parse({"size": "1x"})
 
 
 def test_a_name_is_defined_once() -> None:
     definition = ConfigDef().define("size", ConfigType.INT)
-    with pytest.raises(ConfigInvalid, match="^Configuration size is defined twice.$"):
+    with pytest.raises(ConfigInvalid, match=r"^Configuration size is defined twice\.$"):
         definition.define("size", ConfigType.LONG)
 
 
