@@ -2,8 +2,20 @@
 
 data          schemas, structs and records, as Kafka Connect's data API has them; pure
 definitions   Kafka's ConfigDef, and the configurations of workers, connectors, sources and sinks; pure
+connector     what users extend: tasks of sources and sinks, connectors around them, their contexts
 """
 
+from penstock.client.connections.metadata import TopicPartition
+from penstock.connect.connector.connector import Connector, ConnectorContext
+from penstock.connect.connector.sink import ErrantRecordReporter, SinkConnector, SinkTask, SinkTaskContext
+from penstock.connect.connector.source import (
+    RecordMetadata,
+    SourceConnector,
+    SourceConnectorContext,
+    SourceTask,
+    SourceTaskContext,
+    TransactionContext,
+)
 from penstock.connect.data.logical import date_schema, decimal_schema, time_schema, timestamp_schema
 from penstock.connect.data.records import ConnectRecord, Header, SinkRecord, SourceRecord, TimestampType
 from penstock.connect.data.schema import Field, Schema, Type
@@ -14,6 +26,7 @@ from penstock.connect.definitions.config_def import (
     ConfigDef,
     ConfigKey,
     ConfigType,
+    ConfigValue,
     Importance,
     Password,
     Width,
@@ -26,19 +39,33 @@ __all__ = [
     "ConfigInvalid",
     "ConfigKey",
     "ConfigType",
+    "ConfigValue",
     "ConnectError",
     "ConnectRecord",
+    "Connector",
+    "ConnectorContext",
     "DataError",
+    "ErrantRecordReporter",
     "Field",
     "Header",
     "Importance",
     "Password",
+    "RecordMetadata",
     "RetriableError",
     "Schema",
+    "SinkConnector",
     "SinkRecord",
+    "SinkTask",
+    "SinkTaskContext",
+    "SourceConnector",
+    "SourceConnectorContext",
     "SourceRecord",
+    "SourceTask",
+    "SourceTaskContext",
     "Struct",
     "TimestampType",
+    "TopicPartition",
+    "TransactionContext",
     "Type",
     "Width",
     "date_schema",

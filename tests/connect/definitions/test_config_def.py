@@ -18,7 +18,7 @@ def test_a_required_key_must_be_there() -> None:
 
 def test_a_value_must_fit_its_type() -> None:
     definition = ConfigDef().define("size", ConfigType.INT)
-    with pytest.raises(ConfigInvalid, match=r"^Invalid value 1x for configuration size: Not a number of type"):
+    with pytest.raises(ConfigInvalid, match=r"^Invalid value 1x for configuration size: Not a number of"):
         definition.parse({"size": "1x"})
 
 

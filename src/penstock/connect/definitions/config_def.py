@@ -7,97 +7,30 @@ definition.parse({"batch.size": "20"})  # {"batch.size": 20}
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from enum import Enum
-from typing import Any, Final, Protocol
+from typing import Any
 
+from penstock.connect.definitions.config_key import (
+    REQUIRED,
+    ConfigKey,
+    Importance,
+    Recommender,
+    Validator,
+    Width,
+)
 from penstock.connect.definitions.config_types import ConfigType, FindClass, Password, parse_type
+from penstock.connect.definitions.validation import ConfigValue, undefined_dependents, validate_all
 from penstock.connect.errors import ConfigInvalid
 
-__all__ = ["REQUIRED", "ConfigDef", "ConfigKey", "ConfigType", "Importance", "Password", "Width"]
-
-
-class NoDefault(Enum):
-    """The type of `REQUIRED`."""
-
-    REQUIRED = "REQUIRED"
-
-
-REQUIRED: Final = NoDefault.REQUIRED
-"""In place of a default: a configuration must have this key."""
-
-
-class Importance(Enum):
-    """The importance of a key to users; documentation is sorted by it."""
-
-    HIGH = "HIGH"
-    MEDIUM = "MEDIUM"
-    LOW = "LOW"
-
-
-class Width(Enum):
-    """The width of the field in which a user interface asks for the value."""
-
-    NONE = "NONE"
-    SHORT = "SHORT"
-    MEDIUM = "MEDIUM"
-    LONG = "LONG"
-
-
-class Validator(Protocol):
-    """Checks a parsed value and raises ConfigInvalid. `str` shows which values are valid."""
-
-    def __call__(self, name: str, value: Any, /) -> None: ...
-
-
-class Recommender(Protocol):
-    """Says which values of a key are useful, and whether a user interface shows the key at all."""
-
-    def valid_values(self, name: str, parsed: Mapping[str, Any]) -> list[Any]:
-        """The useful values, given those of all keys; an empty list recommends none."""
-        ...
-
-    def visible(self, name: str, parsed: Mapping[str, Any]) -> bool:
-        """Whether the key has a meaning, given the values of all keys."""
-        ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConfigKey:
-    """One key of a configuration. `default` is parsed; `order` is the place in `group`, or -1.
-
-    The visibility and recommended values of `dependents` depend on the value of this key. Documentation
-    leaves out keys that are `internal`.
-    """
-
-    name: str
-    type: ConfigType
-    default: Any
-    validator: Validator | None
-    importance: Importance
-    doc: str
-    group: str | None
-    order: int
-    width: Width
-    display_name: str
-    dependents: tuple[str, ...]
-    recommender: Recommender | None
-    internal: bool
-
-    @property
-    def has_default(self) -> bool:
-        """Whether a configuration may leave the key out."""
-        return self.default is not REQUIRED
-
-    def default_or_missing(self) -> Any:
-        """Return the default.
-
-        Raises:
-            ConfigInvalid: there is none.
-        """
-        if not self.has_default:
-            raise ConfigInvalid(f'Missing required configuration "{self.name}" which has no default value.')
-        return self.default
+__all__ = [
+    "REQUIRED",
+    "ConfigDef",
+    "ConfigKey",
+    "ConfigType",
+    "ConfigValue",
+    "Importance",
+    "Password",
+    "Width",
+]
 
 
 class ConfigDef:
@@ -175,15 +108,16 @@ class ConfigDef:
         Raises:
             ConfigInvalid: the first value that is missing or not valid.
         """
-        if undefined := self.undefined_dependents():
+        if undefined := undefined_dependents(self.keys):
             problem = "Some configurations in are referred in the dependents, but not defined: "
             raise ConfigInvalid(problem + ",".join(undefined))
         return {key.name: parse_key(key, properties, find_class) for key in self.keys.values()}
 
-    def undefined_dependents(self) -> list[str]:
-        """Dependents of keys that are no keys themselves."""
-        named = dict.fromkeys(name for key in self.keys.values() for name in key.dependents)
-        return [name for name in named if name not in self.keys]
+    def validate(
+        self, properties: Mapping[str, str], find_class: FindClass | None = None
+    ) -> list[ConfigValue]:
+        """Parse and check the values of all keys, and report every error with the key that has it."""
+        return list(validate_all(self.keys, properties, find_class).values())
 
 
 def parse_key(key: ConfigKey, properties: Mapping[str, Any], find_class: FindClass | None) -> Any:
