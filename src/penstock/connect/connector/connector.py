@@ -10,7 +10,7 @@ from penstock.connect.definitions.config_def import ConfigDef, ConfigValue
 
 
 class ConnectorContext(Protocol):
-    """What the worker offers to a connector."""
+    """The worker, as a connector sees it."""
 
     def configs(self) -> Mapping[str, str]:
         """Return the connector's configuration as text."""
@@ -26,7 +26,7 @@ class ConnectorContext(Protocol):
 
 
 class Task(Protocol):
-    """What source and sink tasks have in common."""
+    """The common parts of source and sink tasks."""
 
     definition: ClassVar[ConfigDef]
     version: ClassVar[str | None]

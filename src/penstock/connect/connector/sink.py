@@ -1,4 +1,4 @@
-"""What a sink extends: tasks that write to an outside system, and the connector around them."""
+"""The classes that a sink extends: tasks that write to an outside system, and the connector around them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ErrantRecordReporter(Protocol):
 
 
 class SinkTaskContext(Protocol):
-    """What the worker offers to a sink task."""
+    """The worker, as a sink task sees it."""
 
     def configs(self) -> Mapping[str, str]:
         """Return the configuration as it is now: secrets from config providers may have changed."""

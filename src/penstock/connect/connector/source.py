@@ -1,4 +1,4 @@
-"""What a source extends: tasks that read an outside system, and the connector around them."""
+"""The classes that a source extends: tasks that read an outside system, and the connector around them."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class TransactionContext(Protocol):
 
 
 class SourceTaskContext(OffsetReader, Protocol):
-    """What the worker offers to a source task."""
+    """The worker, as a source task sees it."""
 
     def configs(self) -> Mapping[str, str]:
         """Return the configuration as it is now: secrets from config providers may have changed."""
@@ -107,7 +107,7 @@ class SourceTask(ABC):
 
 
 class SourceConnectorContext(ConnectorContext, OffsetReader, Protocol):
-    """What the worker offers to a source connector."""
+    """The worker, as a source connector sees it."""
 
 
 class SourceConnector(Connector):
