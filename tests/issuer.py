@@ -6,11 +6,13 @@ import ssl
 import threading
 import time
 from collections.abc import Callable
+from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 from urllib.parse import parse_qs
 
 from joserfc import jws
+from joserfc.errors import JoseError
 from joserfc.jwk import ECKey, OKPKey, RSAKey
 
 from certificates import Authority, Identity
@@ -21,6 +23,7 @@ KINDS = {"RSA": RSAKey, "EC": ECKey, "OKP": OKPKey}
 SIZES: dict[str, Any] = {"RSA": 2048, "EC": "P-256", "OKP": "Ed25519"}
 ALGORITHMS = {"RSA": "RS256", "EC": "ES256", "OKP": "EdDSA"}
 CONTENT_TYPE = "application/x-www-form-urlencoded"
+IDENTITY_FIELDS = {"api-version", "resource", "client_id"}
 
 
 def part(content: object) -> str:
@@ -74,13 +77,16 @@ class Issuer:
 class IssuerServer:
     """The endpoints of an issuer: ``/jwks`` and ``/token``, which knows clients by their secrets.
 
-    ``answers`` are other answers by path: a status and a body for each. ``requests`` has the paths that were
-    asked for, with the forms.
+    A client may also prove itself by an assertion that the key ``assertions`` has signed, or ask as a virtual
+    machine asks Azure's metadata service. ``answers`` are other answers by path: a status and a body for
+    each. ``requests`` has the paths that were asked for, with the forms or queries. ``scopes`` are those that
+    clients may ask for, or all if there are none.
     """
 
     def __init__(self, issuer: Issuer, authority: Authority, identity: Identity | None = None) -> None:
         self.issuer = issuer
         self.clients = {"ann": "ann-secret"}
+        self.scopes: set[str] = set()
         self.lifetime_s = 600.0
         self.answers: dict[str, Callable[[], tuple[int, str]]] = {}
         self.requests: list[tuple[str, dict[str, str]]] = []
@@ -90,15 +96,17 @@ class IssuerServer:
             protocol_version = "HTTP/1.1"
 
             def do_GET(self) -> None:
-                self._answer({})
+                path, _, query = self.path.partition("?")
+                self._answer(path, query)
 
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"])).decode()
                 assert self.headers["Content-Type"] == CONTENT_TYPE
-                self._answer({name: values[0] for name, values in parse_qs(body).items()})
+                self._answer(self.path, body)
 
-            def _answer(self, form: dict[str, str]) -> None:
-                status, text = outer.answer(self.path, form, self.headers.get("Authorization", ""))
+            def _answer(self, path: str, encoded: str) -> None:
+                form = {name: values[0] for name, values in parse_qs(encoded).items()}
+                status, text = outer.answer(path, form, self.headers)
                 self.send_response(status)
                 if status // 100 == 3:
                     self.send_header("Location", text)
@@ -131,7 +139,7 @@ class IssuerServer:
     def count(self, path: str) -> int:
         return sum(asked == path for asked, _ in self.requests)
 
-    def answer(self, path: str, form: dict[str, str], authorization: str) -> tuple[int, str]:
+    def answer(self, path: str, form: dict[str, str], headers: Message) -> tuple[int, str]:
         self.requests.append((path, form))
         if path in self.answers:
             return self.answers[path]()
@@ -139,17 +147,33 @@ class IssuerServer:
             return 200, self.issuer.jwks()
         if path != "/token":
             return 404, ""
-        principal = self._principal(form, authorization)
+        principal, scope = self._principal(form, headers), form.get("scope")
         if principal is None:
             return 401, '{"error":"invalid_client","error_description":"no such client"}'
-        token = self.issuer.token(principal, lifetime_s=self.lifetime_s, scope=form.get("scope"))
+        if scope and self.scopes and scope not in self.scopes:
+            return 400, '{"error":"invalid_scope","error_description":"no such scope"}'
+        lifetime_s = self.lifetime_s
+        token = self.issuer.token(principal, lifetime_s=lifetime_s, scope=scope, client_id=principal)
+        return self.granted(token)
+
+    def granted(self, token: str) -> tuple[int, str]:
+        """The answer that grants a token."""
         return 200, json.dumps({"access_token": token, "token_type": "Bearer", "expires_in": self.lifetime_s})
 
-    def _principal(self, form: dict[str, str], authorization: str) -> str | None:
+    def _principal(self, form: dict[str, str], headers: Message) -> str | None:
         assertion = form.get("assertion") or form.get("client_assertion")
         if assertion is not None:
-            claims = jws.deserialize_compact(assertion, self.issuer.key("assertions"), ["ES256"]).payload
-            subject = json.loads(claims)["sub"]
-            return str(subject)
-        name, _, secret = base64.b64decode(authorization.removeprefix("Basic ")).decode().partition(":")
+            return self._subject(assertion)
+        if headers.get("Metadata") == "true":
+            return form["client_id"] if form.keys() >= IDENTITY_FIELDS else None
+        authorization = headers.get("Authorization", "").removeprefix("Basic ")
+        name, _, secret = base64.b64decode(authorization).decode().partition(":")
         return name if self.clients.get(name) == secret else None
+
+    def _subject(self, assertion: str) -> str | None:
+        key, algorithms = self.issuer.key("assertions"), [ALGORITHMS[self.issuer.kind]]
+        try:
+            claims = json.loads(jws.deserialize_compact(assertion, key, algorithms).payload)
+        except JoseError:
+            return None
+        return str(claims["sub"])

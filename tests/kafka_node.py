@@ -111,6 +111,12 @@ def compiled(jars: str, source: Path) -> Path:
     return classes
 
 
+def allowed_urls(config: Mapping[str, str]) -> list[str]:
+    """Java's option by which Kafka may use the URLs of issuers that are in a configuration."""
+    urls = [value for name, value in config.items() if name.endswith(".endpoint.url")]
+    return [f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={','.join(urls)}"] if urls else []
+
+
 def run_java(libs: Path, main: str, *words: str, text: str = "", timeout_s: float = 120) -> str:
     """Run `java_command` on a text and return what the program prints. The test fails if the program does."""
     done = subprocess.run(
@@ -232,7 +238,8 @@ class KafkaNode:
     def _java(self, *words: str) -> subprocess.Popen[bytes]:
         logging = [f"-Dorg.slf4j.simpleLogger.{name}={value}" for name, value in LOGGING.items()]
         with self.log_file.open("ab") as log:
-            command = [*JAVA, *self.class_data, *logging, "-cp", f"{self._libs}/*", *words]
+            options = [*self.class_data, *logging, *allowed_urls(self.config)]
+            command = [*JAVA, *options, "-cp", f"{self._libs}/*", *words]
             return subprocess.Popen(command, stdout=log, stderr=log)
 
     def _await_port(self, process: subprocess.Popen[bytes]) -> None:

@@ -48,7 +48,21 @@ LATER: dict[str, Later] = {
         ),
         is_of_kafka=True,
     ),
-    "0126": Later("OAUTHBEARER"),
+    "0126": Later(
+        SHARE_GROUPS,
+        (
+            "do_test_produce_consumer_with_OIDC:",
+            "do_test_produce_consumer_with_OIDC_should_fail:",
+            "do_test_produce_consumer_with_OIDC_should_fail_invalid_token_endpoint:",
+            "do_test_produce_consumer_with_OIDC_expired_token_should_fail:",
+            "do_test_produce_share_consumer_with_OIDC_should_fail:",
+            "do_test_produce_share_consumer_with_OIDC_should_fail_invalid_token_endpoint:",
+            "do_test_produce_share_consumer_with_OIDC_expired_token_should_fail:",
+            "do_test_OIDC_aws_iam_conf_roundtrip:",
+            "do_test_OIDC_aws_iam_stub_fires_without_callback:",
+            "do_test_OIDC_aws_iam_user_callback_wins:",
+        ),
+    ),
     "0135": Later(SHARE_GROUPS, ("do_test:",)),
     "0142": Later(
         SHARE_GROUPS,

@@ -7,10 +7,12 @@ broker, and the replica selector that uses racks. Tests of security have nodes o
 
 import tempfile
 from contextlib import ExitStack
+from functools import cached_property
 from pathlib import Path
 from threading import Lock
 from typing import NamedTuple
 
+from librdkafka_oidc import MECHANISM, OidcIssuer
 from librdkafka_security import OPEN, Certificates, Secured
 from secured_nodes import create_user, settings_of_librdkafka
 
@@ -75,17 +77,27 @@ class Nodes(ExitStack):
         if secured != OPEN:
             # As in the suite's own clusters: some tests start a Java program several times.
             settings["test.timeout.multiplier"] = "2"
-        environment = self._certificates.environment if secured.security.has_tls else {}
+        environment = dict(self._certificates.environment) if secured.security.has_tls else {}
         with self._lock:
+            if secured.security.mechanism == MECHANISM:
+                settings |= self._issuer.settings_of_librdkafka()
+                environment |= self._issuer.environment
             bootstrap = self._target.bootstrap or self._addresses.get((scenario, secured))
             if bootstrap is None:
                 bootstrap = self._addresses[scenario, secured] = self._start(SCENARIOS[scenario], secured)
         return Access(bootstrap, settings, environment)
 
+    @cached_property
+    def _issuer(self) -> OidcIssuer:
+        """The issuer of tokens, which starts at first use; it ends after the nodes."""
+        return self.enter_context(OidcIssuer(self._scratch, self._certificates.authority))
+
     def _start(self, config: dict[str, str], secured: Secured) -> str:
         authority = self._certificates.authority
         if secured != OPEN:
             config = {**config, **secured.settings_of_nodes(authority)}
+        if secured.security.mechanism == MECHANISM:
+            config |= self._issuer.settings_of_nodes()
         bootstrap = self._start_with(config)
         if secured.security.has_sasl:
             create_user(bootstrap, secured.security.protocol, authority)
@@ -98,7 +110,14 @@ class Nodes(ExitStack):
         directory = Path(tempfile.mkdtemp(prefix="nodes-", dir=self._scratch))
         racks = {node_id: f"RACK{node_id}" for node_id in range(1, nodes + 1)}
         copies = str(min(3, nodes))
-        config = {**config, "default.replication.factor": copies, "replica.selector.class": RACK_AWARE}
+        config = {
+            **config,
+            "default.replication.factor": copies,
+            "offsets.topic.replication.factor": copies,
+            "transaction.state.log.replication.factor": copies,
+            "transaction.state.log.min.isr": str(min(2, nodes)),
+            "replica.selector.class": RACK_AWARE,
+        }
         if self._target.on_kafka:
             libs = jars_of(Path(__file__).with_name("kafka_pom.xml"), f"kafka-{TARGET_RELEASE}")
             made = kafka_nodes(libs, directory, nodes, dynamic_quorum=True, racks=racks, config=config)

@@ -47,6 +47,7 @@ SECURED: Mapping[str, Secured] = {
     "0109": WITH_ACLS,
     "0115": WITH_ACLS,
     "0119": WITH_ACLS,
+    "0126": Secured(Security("SASL_SSL", "OAUTHBEARER")),
     "0135": Secured(Security("SASL_SSL", "SCRAM-SHA-256")),
     "0142": Secured(Security("SASL_SSL", "SCRAM-SHA-512"), (("connections.max.reauth.ms", "10000"),)),
 }

@@ -221,7 +221,8 @@ def run_unit(
 
 def all_passed(log: str) -> bool:
     """Whether there were subtests, and every one passed."""
-    titles = re.findall(r"\[ (\w+:\d+.*) \]$", log, flags=re.MULTILINE)
+    # Some titles contain a line break.
+    titles = re.findall(r"\[ (\w+:\d+.*?) \]$", log, flags=re.MULTILINE | re.DOTALL)
     passed = [title.rpartition(": PASS (")[0] for title in titles if ": PASS (" in title]
     begun = [title for title in titles if ": PASS (" not in title]
     return bool(begun) and sorted(begun) == sorted(passed)
