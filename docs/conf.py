@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
@@ -45,10 +46,14 @@ PARTS: Final[dict[str, tuple[str, list[str]]]] = {
 
 
 def complete(app: Sphinx, page: str, source: list[str]) -> None:
-    """Write the pages of packages, and direct links to the map of the code to its page in the site."""
+    """Write the pages of packages, and adapt links to files outside of this folder.
+
+    The map of the code has a page of its own in the site; README and SECURITY have none.
+    """
     if page.startswith("api/"):
         source[0] = reference(page.removeprefix("api/"))
     source[0] = source[0].replace("(../../ARCHITECTURE.md", "(../architecture.md")
+    source[0] = re.sub(r"\[([^]]+)\]\(\.\./(?:README|SECURITY)\.md[^)]*\)", r"\1", source[0])
 
 
 def reference(package: str) -> str:

@@ -302,14 +302,14 @@ def test_topics_are_deleted_by_name_and_by_id(bench: ControllerBench) -> None:
         ),
     )
     assert [(r.name, r.error_code, r.error_message) for r in response.responses] == [
-        ("a", 0, None),
-        ("b", 0, None),
         ("nope", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition."),
         (None, ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID."),
         (None, ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified."),
         ("b", ErrorCode.INVALID_REQUEST, "You may not specify both topic name and topic id."),
+        ("b", 0, None),
+        ("a", 0, None),
     ]
-    assert response.responses[1].topic_id == by_name.topic_id
+    assert response.responses[4].topic_id == by_name.topic_id
     assert len(bench.image.topics) == 0
     assert bench.image.configs.of(ResourceType.TOPIC, "b") == {}
 
@@ -323,12 +323,21 @@ def test_older_requests_delete_by_name(bench: ControllerBench) -> None:
     ]
 
 
-def test_a_topic_named_both_ways_is_deleted_once(bench: ControllerBench) -> None:
-    topic_id = bench.create("a").topic_id
-    bench.records.clear()
-    state = DeleteTopicsRequest.DeleteTopicState
-    bench.do(delete_topics, DeleteTopicsRequest(topics=[state(name="a"), state(topic_id=topic_id)]))
-    assert len(bench.records) == 1
+def test_a_topic_given_by_name_and_by_id_is_refused_once_and_stays(bench: ControllerBench) -> None:
+    for name in ("twice", "named", "identified"):
+        bench.create(name)
+    ids = {name: topic.topic_id for name, topic in bench.image.topics.by_name.items()}
+    asked = DeleteTopicsRequest.DeleteTopicState
+    topics = [asked(topic_id=ids["twice"]), asked(name="twice"), asked(name="named")]
+    topics.append(asked(topic_id=ids["identified"]))
+    response = bench.do(delete_topics, DeleteTopicsRequest(topics=topics))
+    message = "The provided topic name maps to an ID that was already supplied."
+    assert [(t.name, t.topic_id, t.error_code, t.error_message) for t in response.responses] == [
+        ("twice", ids["twice"], ErrorCode.INVALID_REQUEST, message),
+        ("named", ids["named"], 0, None),
+        ("identified", ids["identified"], 0, None),
+    ]
+    assert list(bench.image.topics.by_name) == ["twice"]
 
 
 def test_a_client_deletes_what_it_may_and_learns_nothing_of_hidden_topics(bench: ControllerBench) -> None:

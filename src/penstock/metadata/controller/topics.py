@@ -49,6 +49,7 @@ MAX_PARTITIONS_PER_REQUEST: Final = 10_000
 
 _UNSET: Final = -1
 _NOT_HERE: Final = "This server does not host this topic-partition."
+_NAMED_AND_IDENTIFIED: Final = "The provided topic name maps to an ID that was already supplied."
 
 
 def create_topics(
@@ -256,14 +257,14 @@ def delete_topics(
     may_delete: Container[str] | None = None,
     charge: Charge = free_of_charge,
 ) -> Decision[DeleteTopicsResponse]:
-    """Delete topics by name or by id; a topic given both by name and by id is deleted once.
+    """Delete topics by name or by id; a topic given by name and again by id is refused, as in Kafka.
 
     Topics outside of ``may_delete`` are refused, and those outside of ``may_describe`` without saying whether
     they exist or how an id is named; None stands for all. The client's quota is charged the partitions that
     are deleted.
     """
     states = _states(request)
-    records: dict[bytes, Message] = {}
+    records: list[Message] = []
     by_name_only = (asked.name for asked in states if asked.topic_id == ZERO_UUID)
     duplicate_names = set(repeated(name for name in by_name_only if name is not None))
     by_id_only = (asked.topic_id for asked in states if asked.name is None)
@@ -276,6 +277,8 @@ def delete_topics(
         _not_deleted(None, topic_id, ErrorCode.INVALID_REQUEST, "Duplicate topic id.")
         for topic_id in sorted(duplicate_ids)
     ]
+    named: dict[bytes, TopicImage] = {}
+    identified: dict[bytes, TopicImage] = {}
     for asked in states:
         is_single = asked.name is None or asked.topic_id == ZERO_UUID
         if is_single and (asked.name in duplicate_names or asked.topic_id in duplicate_ids):
@@ -283,17 +286,29 @@ def delete_topics(
         topic = _topic_of(state, asked)
         try:
             topic = _checked_deletion(asked, topic, may_describe, may_delete)
-            if topic.topic_id not in records:
-                charge(len(topic.partitions))
         except Refusal as refusal:
             name = asked.name
             if name is None and topic is not None and _includes(may_describe, topic.name):
                 name = topic.name
             results.append(_not_deleted(name, asked.topic_id, refusal.code, refusal.message))
+        else:
+            (identified if asked.name is None else named)[topic.topic_id] = topic
+    twice = named.keys() & (identified.keys() | duplicate_ids)
+    results += [
+        _not_deleted(named[topic_id].name, topic_id, ErrorCode.INVALID_REQUEST, _NAMED_AND_IDENTIFIED)
+        for topic_id in sorted(twice)
+    ]
+    for topic_id, topic in (named | identified).items():
+        if topic_id in twice:
             continue
-        records[topic.topic_id] = RemoveTopicRecord(topic_id=topic.topic_id)
-        results.append(DeleteTopicsResponse.DeletableTopicResult(name=topic.name, topic_id=topic.topic_id))
-    return Decision(list(records.values()), DeleteTopicsResponse(responses=results))
+        try:
+            charge(len(topic.partitions))
+        except Refusal as refusal:
+            results.append(_not_deleted(topic.name, topic_id, refusal.code, refusal.message))
+            continue
+        records.append(RemoveTopicRecord(topic_id=topic_id))
+        results.append(DeleteTopicsResponse.DeletableTopicResult(name=topic.name, topic_id=topic_id))
+    return Decision(records, DeleteTopicsResponse(responses=results))
 
 
 def names_to_delete(state: ControllerState, request: DeleteTopicsRequest) -> set[str]:
