@@ -68,7 +68,7 @@ def example() -> str:
     """The code in the docstring of the package."""
     doc = inspect.getdoc(penstock.connect.connector) or ""
     _, _, rest = doc.partition("A complete source:\n\n")
-    return inspect.cleandoc(rest.partition("\n\nIts package")[0])
+    return inspect.cleandoc(rest.partition("\n\nNothing here")[0])
 
 
 def test_the_example_reads_whole_lines_and_resumes(tmp_path: Path) -> None:

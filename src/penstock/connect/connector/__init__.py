@@ -1,8 +1,8 @@
 """The public API for connectors: tasks, connectors around them, and what the worker offers to them.
 
-A plain subclass of `SourceTask` or `SinkTask` is a whole connector; a `Connector` class is needed only to
-split the work between several tasks or to check configurations further. The contexts are protocols, which
-the worker and the harness for tests implement. A complete source:
+A subclass of `SourceTask` or `SinkTask` does the work. A `Connector` class splits the work between several
+tasks, or checks configurations further. The contexts are protocols that a worker implements. No worker runs
+connectors yet. A complete source:
 
     from pathlib import Path
 
@@ -43,6 +43,5 @@ the worker and the harness for tests implement. A complete source:
         def stop(self):
             self.file.close()
 
-Its package names the class as an entry point, `penstock.connectors: lines = "mine.lines:LinesOfFile"`; then
-`"connector.class": "LinesOfFile"` starts it. Nothing here knows a worker, a topic's bytes or other plugins.
+Nothing here knows a worker, a topic's bytes or other plugins.
 """
