@@ -31,10 +31,20 @@ from penstock.connect.definitions.config_def import (
     Password,
     Width,
 )
+from penstock.connect.definitions.validators import (
+    CompositeValidator,
+    DescribedValidator,
+    ListSize,
+    NonEmptyString,
+    Range,
+    ValidList,
+    ValidString,
+)
 from penstock.connect.errors import ConfigInvalid, ConnectError, DataError, RetriableError
 
 __all__ = [
     "REQUIRED",
+    "CompositeValidator",
     "ConfigDef",
     "ConfigInvalid",
     "ConfigKey",
@@ -45,11 +55,15 @@ __all__ = [
     "Connector",
     "ConnectorContext",
     "DataError",
+    "DescribedValidator",
     "ErrantRecordReporter",
     "Field",
     "Header",
     "Importance",
+    "ListSize",
+    "NonEmptyString",
     "Password",
+    "Range",
     "RecordMetadata",
     "RetriableError",
     "Schema",
@@ -67,6 +81,8 @@ __all__ = [
     "TopicPartition",
     "TransactionContext",
     "Type",
+    "ValidList",
+    "ValidString",
     "Width",
     "date_schema",
     "decimal_schema",

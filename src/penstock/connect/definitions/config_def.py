@@ -18,6 +18,7 @@ from penstock.connect.definitions.config_key import (
     Width,
 )
 from penstock.connect.definitions.config_types import ConfigType, FindClass, Password, parse_type
+from penstock.connect.definitions.embedding import embedded
 from penstock.connect.definitions.validation import ConfigValue, undefined_dependents, validate_all
 from penstock.connect.errors import ConfigInvalid
 
@@ -93,6 +94,18 @@ class ConfigDef:
         if key.name in self.keys:
             raise ConfigInvalid(f"Configuration {key.name} is defined twice.")
         self.keys[key.name] = key
+        return self
+
+    def embed(self, prefix: str, group_prefix: str, first_order: int, child: ConfigDef) -> ConfigDef:
+        """Add the keys of another definition under a prefix, and return this definition.
+
+        Messages of validators name a key without the prefix, as in Kafka.
+
+        Raises:
+            ConfigInvalid: a name is defined already.
+        """
+        for key in embedded(prefix, group_prefix, first_order, child.keys):
+            self.add(key)
         return self
 
     @property

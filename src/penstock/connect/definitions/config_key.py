@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, Protocol
@@ -47,7 +47,7 @@ class Validator(Protocol):
 class Recommender(Protocol):
     """Says which values of a key are useful, and whether a user interface shows the key at all."""
 
-    def valid_values(self, name: str, parsed: Mapping[str, Any]) -> list[Any]:
+    def valid_values(self, name: str, parsed: Mapping[str, Any]) -> Sequence[Any]:
         """The useful values, given those of all keys; an empty list recommends none."""
         ...
 

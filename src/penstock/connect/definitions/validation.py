@@ -88,7 +88,7 @@ def recommend_with_dependents(
     found = values[name]
     if key.recommender is not None:
         try:
-            recommended = key.recommender.valid_values(name, parsed)
+            recommended = list(key.recommender.valid_values(name, parsed))
             if earlier := found.recommended_values:
                 recommended = [value for value in recommended if value in earlier]
             found.recommended_values = recommended
