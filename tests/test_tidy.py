@@ -41,7 +41,7 @@ FLOORS: dict[str, set[str]] = {
         *{"protocol", "client", "registry", "web", "topology", "arrow", "views", "spark", "streams"},
         *{"monitoring", "security"},
     },
-    "connect": {"protocol", "client", "registry", "arrow", "web", "monitoring", "security", "processes"},
+    "connect": {"client"},
     "processes": set(),
     # Cluster plans nodes and starts them as processes; the simulator runs them in process and inspects them
     "testing": {"protocol", "security", "storage", "metadata", "broker", "client", "processes"},
@@ -50,7 +50,6 @@ FLOORS: dict[str, set[str]] = {
     "cli": {
         *{"protocol", "storage", "metadata", "broker", "client", "topology", "arrow", "views", "spark"},
         *{"streams", "operations", "registry", "sql", "processes", "testing", "bench", "demo", "security"},
-        "connect",
     },
 }
 
@@ -174,12 +173,6 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "data": {"errors"},
         "definitions": {"errors"},
         "connector": {"errors", "data", "definitions"},
-        "converters": {"errors", "data", "definitions"},
-        "transforms": {"errors", "data", "definitions"},
-        "group": {"errors"},
-        "stores": {"errors"},
-        "tasks": {"errors", "data", "definitions", "connector", "converters", "transforms", "stores"},
-        "cdc": {"errors", "data", "definitions", "connector", "converters"},
     },
     "sql/engine": {
         "ground": set(),

@@ -1,4 +1,4 @@
-"""What the run of librdkafka's tests reads from their logs."""
+"""The run of librdkafka's tests finds in a test's log whether all its subtests passed."""
 
 from librdkafka_suite import all_passed
 

@@ -1,8 +1,12 @@
 """Kafka Connect's place: connectors in Python that move data into topics and out of them.
 
-data          schemas, structs and records, as Kafka Connect's data API has them; pure
-definitions   Kafka's ConfigDef, and the configurations of workers, connectors, sources and sinks; pure
-connector     what users extend: tasks of sources and sinks, connectors around them, their contexts
+Its rooms:
+
+    data          schemas, structs and records, as Kafka Connect's data API has them; pure
+    definitions   the keys of configurations, as Kafka's ConfigDef has them; pure
+    connector     the classes that users extend: tasks, connectors around them, and their contexts
+
+No worker runs connectors yet.
 """
 
 from penstock.client.connections.metadata import TopicPartition

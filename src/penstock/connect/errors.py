@@ -1,4 +1,4 @@
-"""Errors of connectors, converters and transforms, named after Kafka Connect's."""
+"""Errors of connectors, their records and their configurations, named after Kafka's."""
 
 from __future__ import annotations
 

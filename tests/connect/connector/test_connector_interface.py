@@ -1,4 +1,4 @@
-"""Connectors as users write them: the example of the docstring, and what classes need not define."""
+"""Connectors as users write them: the example in the docstring, and the defaults of the classes."""
 
 import inspect
 from collections.abc import Mapping, Sequence

@@ -75,9 +75,9 @@ class SourceTask(ABC):
     version: ClassVar[str | None] = None
     """The version shown to users; None shows that of the package that has the entry point."""
     exactly_once: ClassVar[bool | None] = None
-    """Whether restarting from stored offsets repeats and loses nothing; None if that is not known."""
+    """Whether a restart from stored offsets repeats no record and loses none; None if that is not known."""
     defines_transactions: ClassVar[bool] = False
-    """Whether the task can end transactions itself by `context.transaction`."""
+    """Whether the task can decide where its transactions end, by `context.transaction`."""
 
     context: SourceTaskContext
     """Set before `start` is called."""
@@ -121,11 +121,11 @@ class SourceConnector(Connector):
         return [dict(self.context.configs())]
 
     def exactly_once_support(self, properties: Mapping[str, str]) -> bool | None:
-        """Whether the source can be exactly once with this configuration; None if that is not known."""
+        """Whether this configuration allows the source to be exactly once; None if that is not known."""
         return self.task_class.exactly_once
 
     def can_define_transaction_boundaries(self, properties: Mapping[str, str]) -> bool:
-        """Whether the tasks end their transactions themselves, given this configuration."""
+        """Whether tasks with this configuration decide where their transactions end."""
         return self.task_class.defines_transactions
 
     def alter_offsets(

@@ -10,5 +10,5 @@
 | the logical types Decimal, Date, Time, Timestamp | Decimal, date, time, datetime with UTC |
 
 A value without a schema is any of these; its structs are dicts. Integers without a schema are Java's Long,
-and floats its Double. Converters and transforms belong to their own rooms.
+and floats its Double. Nothing here reads or writes bytes.
 """

@@ -29,7 +29,7 @@ class Type(Enum):
 
     @property
     def is_primitive(self) -> bool:
-        """Whether a value has no parts."""
+        """Whether values of this type contain no other values."""
         return self not in (Type.ARRAY, Type.MAP, Type.STRUCT)
 
 

@@ -70,11 +70,20 @@ class Struct:
         return self.schema == other.schema and self._values == other._values
 
     def __hash__(self) -> int:
-        return hash((self.schema, repr(self._values)))
+        return hash((self.schema, _hashable(self._values)))
 
     def __repr__(self) -> str:
         shown = (f"{each.name}={self._values[each.index]!r}" for each in self.schema.fields)
         return f"Struct{{{','.join(shown)}}}"
+
+
+def _hashable(value: Any) -> Any:
+    """Turn lists and dicts into values that `hash` accepts; equal values stay equal."""
+    if isinstance(value, list):
+        return tuple(map(_hashable, value))
+    if isinstance(value, dict):
+        return frozenset((key, _hashable(each)) for key, each in value.items())
+    return value
 
 
 def _plain(value: Any) -> Any:

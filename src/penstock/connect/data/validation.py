@@ -1,4 +1,4 @@
-"""Whether a value fits its schema (ConnectSchema.validateValue)."""
+"""Check that values fit their schemas (ConnectSchema.validateValue)."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class Recommender(Protocol):
         ...
 
     def visible(self, name: str, parsed: Mapping[str, Any]) -> bool:
-        """Whether the key has a meaning, given the values of all keys."""
+        """Whether the key applies, given the values of all keys."""
         ...
 
 
