@@ -5,6 +5,7 @@ Its rooms:
     data          schemas, structs and records, as Kafka Connect's data API has them; pure
     definitions   the keys of configurations, as Kafka's ConfigDef has them; pure
     connector     the classes that users extend: tasks, connectors around them, and their contexts
+    group         how the workers of one group share connectors and tasks, and sign requests to each other
 
 No worker runs connectors yet.
 """
