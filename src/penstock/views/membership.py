@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from penstock.client.config import ClientConfig
-from penstock.client.groups.membership import GroupProtocol
+from penstock.client.groups.heartbeats import Joined, Timeouts
 from penstock.client.groups.membership import Membership as GroupMembership
 
 PROTOCOL_TYPE: Final = "penstock-views"
@@ -36,9 +36,9 @@ class Membership:
         session_timeout_ms: int,
         changed: Callable[[frozenset[str]], None],
     ) -> None:
-        protocol = GroupProtocol(PROTOCOL_TYPE, _PROTOCOL)
+        timeouts = Timeouts.for_liveness(session_timeout_ms)
         part = _Endpoint(endpoint, changed)
-        self._member = GroupMembership(config, group_id, protocol, session_timeout_ms, part)
+        self._member = GroupMembership(config, group_id, PROTOCOL_TYPE, timeouts, part)
 
     def start(self) -> None:
         self._member.start()
@@ -53,16 +53,19 @@ class _Endpoint:
         self._endpoint = endpoint
         self._changed = changed
 
-    def metadata(self) -> bytes:
-        return json.dumps({"version": _VERSION, "endpoint": self._endpoint}).encode()
+    def protocols(self) -> Mapping[str, bytes]:
+        return {_PROTOCOL: json.dumps({"version": _VERSION, "endpoint": self._endpoint}).encode()}
 
-    def assign(self, members: Mapping[str, bytes]) -> Mapping[str, bytes]:
+    def assign(self, joined: Joined, members: Mapping[str, bytes]) -> Mapping[str, bytes]:
         endpoints = sorted({str(json.loads(metadata)["endpoint"]) for metadata in members.values()})
         everybody = json.dumps({"version": _VERSION, "endpoints": endpoints}).encode()
         return dict.fromkeys(members, everybody)
 
-    def assigned(self, member_id: str, generation: int, assignment: bytes) -> None:
+    def assigned(self, joined: Joined, assignment: bytes) -> None:
         self._changed(frozenset(json.loads(assignment)["endpoints"]))
 
-    def revoked(self) -> None:
+    def rebalancing(self) -> None:
         """Do nothing: queries still go to the previous members, most of which are still there."""
+
+    def lost(self) -> None:
+        """Do nothing, for the same reason."""

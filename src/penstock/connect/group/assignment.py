@@ -62,7 +62,8 @@ def task_order(task: ConnectorTaskId) -> tuple[bytes, int]:
 class Assignment:
     """The work of one worker.
 
-    From the group's leader it holds what to start and what to stop. The worker's own copy holds all that it runs.
+    From the group's leader it holds what to start and what to stop. The worker's own copy holds all
+    that the worker runs.
     """
 
     version: int

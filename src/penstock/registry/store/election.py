@@ -15,11 +15,13 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from penstock.client.config import ClientConfig
-from penstock.client.groups.membership import GroupProtocol, Membership
+from penstock.client.groups.heartbeats import Joined, Timeouts
+from penstock.client.groups.membership import Membership
 
 log = logging.getLogger(__name__)
 
-PROTOCOL: Final = GroupProtocol("sr", "v0")
+PROTOCOL_TYPE: Final = "sr"
+PROTOCOL: Final = "v0"
 _VERSION: Final = 1
 _NO_ERROR: Final = 0
 _DUPLICATE_URLS: Final = 1
@@ -107,7 +109,8 @@ class Election:
         self._changed = threading.Condition()
         self._leadership = NOBODY
         self._was_leader = False
-        self._member = Membership(config, group_id, PROTOCOL, session_timeout_ms, self)
+        timeouts = Timeouts.for_liveness(session_timeout_ms)
+        self._member = Membership(config, group_id, PROTOCOL_TYPE, timeouts, self)
 
     def start(self) -> None:
         self._member.start()
@@ -139,10 +142,11 @@ class Election:
 
     # The membership calls these methods.
 
-    def metadata(self) -> bytes:
-        return json.dumps(replace(self.identity, is_leader=self._was_leader).as_json()).encode()
+    def protocols(self) -> Mapping[str, bytes]:
+        identity = replace(self.identity, is_leader=self._was_leader)
+        return {PROTOCOL: json.dumps(identity.as_json()).encode()}
 
-    def assign(self, members: Mapping[str, bytes]) -> Mapping[str, bytes]:
+    def assign(self, joined: Joined, members: Mapping[str, bytes]) -> Mapping[str, bytes]:
         found = {}
         for member, metadata in members.items():
             try:
@@ -155,7 +159,7 @@ class Election:
                 )
         return dict.fromkeys(members, assignment(found))
 
-    def assigned(self, member_id: str, generation: int, assignment: bytes) -> None:
+    def assigned(self, joined: Joined, assignment: bytes) -> None:
         try:
             told = json.loads(assignment)
             found = told.get("master_identity")
@@ -172,15 +176,18 @@ class Election:
             )
             self._set(NOBODY)
             return
-        is_own = told.get("master") == member_id
+        is_own = told.get("master") == joined.member_id
         self._was_leader = is_own
         if leader is None:
             log.warning("no member of the group is eligible to lead, so writes are refused")
         else:
             log.info("the leader is known url=%s is_this_instance=%s", leader.url, is_own)
-        self._set(Leadership(generation, leader, is_own))
+        self._set(Leadership(joined.generation, leader, is_own))
 
-    def revoked(self) -> None:
+    def rebalancing(self) -> None:
+        self._set(NOBODY)
+
+    def lost(self) -> None:
         self._set(NOBODY)
 
     def _set(self, leadership: Leadership) -> None:
