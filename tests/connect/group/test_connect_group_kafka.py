@@ -29,7 +29,7 @@ from penstock.connect.group.protocol import (
 )
 from penstock.connect.group.session_keys import (
     ALGORITHM_HEADER,
-    DIGESTS,
+    ALGORITHMS,
     SIGNATURE_HEADER,
     RequestNotAuthentic,
     SessionKey,
@@ -348,13 +348,13 @@ def test_both_assign_the_same_in_random_histories(
 def test_both_sign_the_same(kafka_libs: Path, tmp_path: Path, rng: random.Random) -> None:
     commands: list[Sequence[object]] = []
     ours = []
-    for algorithm in [*DIGESTS, "hmacsha256"]:
+    for algorithm in [*ALGORITHMS, "hmacsha256"]:
         for size in (1, 20, 32, 64, 200):
             key = SessionKey("HmacSHA256", rng.randbytes(size), 0)
             body = rng.randbytes(rng.choice((0, 1, 100, 1000)))
             commands.append(("sign", algorithm, key.key.hex(), body.hex()))
             ours.append(sign(key, body, algorithm)[SIGNATURE_HEADER])
-    for algorithm in DIGESTS:
+    for algorithm in ALGORITHMS:
         commands.append(("key", algorithm))
         ours.append(str(len(SessionKey.generate(algorithm, None, 0).key)))
     assert kafkas_answers(kafka_libs, tmp_path, commands) == ours
@@ -364,7 +364,7 @@ def test_both_accept_the_same_signatures(kafka_libs: Path, tmp_path: Path, rng: 
     commands, ours = [], []
     for _ in range(300):
         key, body = SessionKey("HmacSHA256", rng.randbytes(32), 0), rng.randbytes(50)
-        algorithm = rng.choice((*DIGESTS, "hmacSHA256", "HmacSHA", "none", ""))
+        algorithm = rng.choice((*ALGORITHMS, "hmacSHA256", "HmacSHA", "none", ""))
         signature = sign(key, body, "HmacSHA256" if algorithm.lower() == "hmacsha256" else "HmacSHA1")
         text = spoiled_text(rng, signature[SIGNATURE_HEADER])
         commands.append(("check", algorithm, text, key.key.hex(), body.hex()))

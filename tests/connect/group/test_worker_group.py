@@ -91,7 +91,7 @@ def test_a_leader_that_lags_behind_reads_the_config_topic(
     wait_until(lambda: is_shared(workers))
     workers.append(Worker(servers, "http://two:8083/", clock, configured=more, group_id="lagging"))
     wait_until(lambda: is_shared(workers, {*EVERYTHING, "bills"}))
-    assert any(each.error == CONFIG_MISMATCH for each in workers[1].received)
+    assert any(each.error == CONFIG_MISMATCH for each in workers[0].received)
     assert workers[0].refreshes == 1
     assert workers[1].refreshes == 0
 

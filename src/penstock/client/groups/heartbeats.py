@@ -67,7 +67,7 @@ class Joined(NamedTuple):
 
 
 class Heartbeats:
-    """The thread that sends heartbeats between two rebalances.
+    """The thread that sends heartbeats between two rebalances. It starts with the first `begin`.
 
     Args:
         ended: called in the thread when the member must join again: `take_failure` says why.
@@ -86,12 +86,10 @@ class Heartbeats:
         self._is_rebalancing = False
         self._failure: ClientError | None = None
         self._answered_s = 0.0
+        self._known_s = 0.0
         self._busy_since_s: float | None = None
         self._is_closed = False
         self._thread = threading.Thread(target=self._run, name=f"{group_id} heartbeats", daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
 
     def close(self) -> None:
         """End the thread, which may wait for a response until then, without waiting for it."""
@@ -102,9 +100,12 @@ class Heartbeats:
     def begin(self, joined: Joined, sent_s: float) -> None:
         """Send heartbeats for this generation; its SyncGroup was sent at ``sent_s``."""
         with self._changed:
-            self._joined, self._failure, self._answered_s = joined, None, sent_s
+            self._joined, self._failure = joined, None
+            self._answered_s = self._known_s = sent_s
             self._is_rebalancing = False
             self._changed.notify_all()
+        if not self._thread.ident:
+            self._thread.start()
 
     def end(self) -> None:
         """Send no more heartbeats: the member joins again, or leaves."""
@@ -124,12 +125,17 @@ class Heartbeats:
 
     @property
     def session_ends_s(self) -> float:
-        """The time, on the monotonic clock, until which the coordinator cannot have removed this member.
+        """The time, on the monotonic clock, until which the group cannot have rebalanced without this member.
 
         The session counts from when the last answered request was sent, so it ends here before it ends at the
         coordinator.
         """
         return self._answered_s + self._timeouts.session_ms / 1000
+
+    @property
+    def membership_ends_s(self) -> float:
+        """The same time, except that it is also postponed while the group waits for this member to join."""
+        return self._known_s + self._timeouts.session_ms / 1000
 
     # The thread
 
@@ -166,11 +172,13 @@ class Heartbeats:
             group_id=self._group_id, generation_id=joined.generation, member_id=joined.member_id
         )
         response = self._coordinator.call(request, HeartbeatResponse)
+        with self._changed:
+            if self._joined is joined and response.error_code in (0, ErrorCode.REBALANCE_IN_PROGRESS):
+                self._known_s = sent_s
+                if not response.error_code:
+                    self._answered_s = sent_s
         if response.error_code:
             raise error_from(response.error_code, f"Heartbeat of group '{self._group_id}'")
-        with self._changed:
-            if self._joined is joined:
-                self._answered_s = sent_s
 
     def _end_with(self, joined: Joined, error: ClientError) -> None:
         with self._changed:

@@ -81,12 +81,11 @@ class Membership:
         self._coordinator = Coordinator(self._cluster, CoordinatorKind.GROUP, group_id)
         self._woken = threading.Event()
         self._heartbeats = Heartbeats(config, group_id, timeouts, self._woken.set)
-        self._heartbeats.start()
         self._member_id = ""
         self._joined: Joined | None = None
         self._rejoin_reason: str | None = None
         self._in_contact_until_s = 0.0
-        """The end of the session; later while the coordinator keeps this member waiting for the others."""
+        """The end of the membership, postponed while the coordinator lets this member wait for others."""
         self._is_lost = True
         self._is_prepared = False
         self._failures = 0
@@ -196,7 +195,7 @@ class Membership:
 
     def _give_up(self, error: ClientError) -> None:
         """Note that this member must join again. Unless it is unknown, its heartbeats go on until then."""
-        self._in_contact_until_s = max(self._in_contact_until_s, self._heartbeats.session_ends_s)
+        self._in_contact_until_s = max(self._in_contact_until_s, self._heartbeats.membership_ends_s)
         self._joined = None
         if isinstance(error, ServerError) and error.code == ErrorCode.UNKNOWN_MEMBER_ID:
             self._member_id = ""
@@ -209,7 +208,7 @@ class Membership:
             self._is_prepared = True
             self._part.rebalancing()
         self._heartbeats.end()
-        self._in_contact_until_s = max(self._in_contact_until_s, self._heartbeats.session_ends_s)
+        self._in_contact_until_s = max(self._in_contact_until_s, self._heartbeats.membership_ends_s)
         self._joined = None
         try:
             self._join()

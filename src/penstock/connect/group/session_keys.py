@@ -14,42 +14,37 @@ import re
 import secrets
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from penstock.connect.errors import ConnectError
 
 SIGNATURE_HEADER: Final = "X-Connect-Authorization"
 ALGORITHM_HEADER: Final = "X-Connect-Request-Signature-Algorithm"
-DIGESTS: Final[Mapping[str, str]] = {
-    "HmacMD5": "md5",
-    "HmacSHA1": "sha1",
-    "HmacSHA224": "sha224",
-    "HmacSHA256": "sha256",
-    "HmacSHA384": "sha384",
-    "HmacSHA512": "sha512",
-    "HmacSHA512/224": "sha512_224",
-    "HmacSHA512/256": "sha512_256",
-    "HmacSHA3-224": "sha3_224",
-    "HmacSHA3-256": "sha3_256",
-    "HmacSHA3-384": "sha3_384",
-    "HmacSHA3-512": "sha3_512",
+
+
+class _Algorithm(NamedTuple):
+    """A digest's name in Python, and the size of the keys that Java generates unless one is configured."""
+
+    digest: str
+    key_bits: int
+
+
+_ALGORITHMS: Final[Mapping[str, _Algorithm]] = {
+    "HmacMD5": _Algorithm("md5", 512),
+    "HmacSHA1": _Algorithm("sha1", 512),
+    "HmacSHA224": _Algorithm("sha224", 224),
+    "HmacSHA256": _Algorithm("sha256", 256),
+    "HmacSHA384": _Algorithm("sha384", 384),
+    "HmacSHA512": _Algorithm("sha512", 512),
+    "HmacSHA512/224": _Algorithm("sha512_224", 224),
+    "HmacSHA512/256": _Algorithm("sha512_256", 256),
+    "HmacSHA3-224": _Algorithm("sha3_224", 224),
+    "HmacSHA3-256": _Algorithm("sha3_256", 256),
+    "HmacSHA3-384": _Algorithm("sha3_384", 384),
+    "HmacSHA3-512": _Algorithm("sha3_512", 512),
 }
-"""The digest of each algorithm, by the name that Java gives it."""
-_GENERATED_BITS: Final[Mapping[str, int]] = {
-    "HMACMD5": 512,
-    "HMACSHA1": 512,
-    "HMACSHA224": 224,
-    "HMACSHA256": 256,
-    "HMACSHA384": 384,
-    "HMACSHA512": 512,
-    "HMACSHA512/224": 224,
-    "HMACSHA512/256": 256,
-    "HMACSHA3-224": 224,
-    "HMACSHA3-256": 256,
-    "HMACSHA3-384": 384,
-    "HMACSHA3-512": 512,
-}
-"""The sizes of the keys that Java generates if none is configured."""
+ALGORITHMS: Final = tuple(_ALGORITHMS)
+"""The names that Java gives to the algorithms of keys and signatures."""
 _BASE64: Final = re.compile(rb"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}(?:==)?|[A-Za-z0-9+/]{3}=?)?")
 
 
@@ -72,12 +67,13 @@ class SessionKey:
     @classmethod
     def generate(cls, algorithm: str, size_bits: int | None, now_ms: int) -> SessionKey:
         """Return a new random key. Raises ConnectError for an unknown algorithm."""
-        if algorithm.upper() not in _GENERATED_BITS:
+        known = _algorithm(algorithm)
+        if known is None:
             raise ConnectError(
                 f"inter.worker.key.generation.algorithm is '{algorithm}', "
-                f"expected one of {', '.join(DIGESTS)}"
+                f"expected one of {', '.join(ALGORITHMS)}"
             )
-        bits = _GENERATED_BITS[algorithm.upper()] if size_bits is None else size_bits
+        bits = known.key_bits if size_bits is None else size_bits
         return cls(algorithm, secrets.token_bytes((bits + 7) // 8), now_ms)
 
 
@@ -131,7 +127,7 @@ def check(
     algorithm, encoded = headers.get(ALGORITHM_HEADER), headers.get(SIGNATURE_HEADER)
     if algorithm is None or encoded is None:
         raise RequestNotAuthentic(400, "Internal request missing required signature")
-    if _digest(algorithm) is None:
+    if _algorithm(algorithm) is None:
         raise RequestNotAuthentic(400, f"Algorithm {algorithm} not available")
     signature = _decoded(encoded)
     if algorithm not in permitted:
@@ -163,12 +159,14 @@ def _decoded(encoded: str) -> bytes:
 
 
 def _signature(key: SessionKey, body: bytes, algorithm: str) -> bytes:
-    digest = _digest(algorithm)
-    if digest is None:
-        raise ConnectError(f"the signature algorithm is '{algorithm}', expected one of {', '.join(DIGESTS)}")
-    return hmac.digest(key.key, body, digest)
+    known = _algorithm(algorithm)
+    if known is None:
+        raise ConnectError(
+            f"the signature algorithm is '{algorithm}', expected one of {', '.join(ALGORITHMS)}"
+        )
+    return hmac.digest(key.key, body, known.digest)
 
 
-def _digest(algorithm: str) -> str | None:
-    """Return the digest of an algorithm, whose name Java reads without regard to case."""
-    return next((digest for name, digest in DIGESTS.items() if name.lower() == algorithm.lower()), None)
+def _algorithm(name: str) -> _Algorithm | None:
+    """Return what is known of an algorithm, whose name Java reads without regard to case."""
+    return next((known for each, known in _ALGORITHMS.items() if each.lower() == name.lower()), None)
