@@ -1,0 +1,117 @@
+"""JSON as Connect's JsonConverter without schemas writes and reads it.
+
+Compaction and offset lookups compare keys byte by byte, so the text must be the one that Jackson writes:
+UTF-8 without spaces, keys in the order of the mapping, doubles as Java prints them, bytes in base64.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import re
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any, Final
+
+from penstock.connect.errors import DataError
+
+_ESCAPED: Final = re.compile(r'["\\\x00-\x1f]')
+_ESCAPES: Final = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
+
+# Java prints doubles between these powers of ten without an exponent.
+_PLAIN_FROM: Final = -3
+_PLAIN_BELOW: Final = 7
+
+
+def to_json(value: object) -> bytes | None:
+    """Write a value; None gives a null record. Raises DataError."""
+    if value is None:
+        return None
+    try:
+        return _text(value).encode()
+    except UnicodeEncodeError as error:
+        raise DataError(f"text with a lone surrogate cannot be written as JSON: {error}") from error
+
+
+def from_json(data: bytes | None) -> Any:
+    """Read a value: integers wrap to 64 bits, as Java's do, and text behind the value is ignored.
+
+    Raises DataError.
+    """
+    if data is None:
+        return None
+    try:
+        text = data.decode().lstrip(" \t\r\n")
+        return _DECODER.raw_decode(text)[0] if text else None
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"Converting byte[] to Kafka Connect data failed: {error}") from error
+
+
+def java_double(number: float) -> str:
+    """Format a finite number as Java's Double.toString does since Java 19: 0.25, 1.0E10."""
+    decimal = Decimal(repr(number))
+    if not decimal:
+        return "-0.0" if decimal.is_signed() else "0.0"
+    sign, digits, _ = decimal.normalize().as_tuple()
+    exponent = decimal.adjusted()
+    if _PLAIN_FROM <= exponent < _PLAIN_BELOW:
+        plain = format(decimal.normalize(), "f")
+        return plain if "." in plain else f"{plain}.0"
+    text = "".join(map(str, digits))
+    return f"{'-' if sign else ''}{text[0]}.{text[1:] or '0'}E{exponent}"
+
+
+def _text(value: object) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return _quoted(value)
+        case int():
+            return str(value)
+        case float():
+            return _float(value)
+        case bytes() | bytearray() | memoryview():
+            return _quoted(base64.b64encode(value).decode())
+        case Mapping():
+            return _mapping(value)
+        case list() | tuple():
+            return f"[{','.join(map(_text, value))}]"
+        case _:
+            raise DataError(f"{type(value).__name__} does not have a corresponding schema type")
+
+
+def _mapping(value: Mapping[Any, object]) -> str:
+    """A mapping whose keys are not all strings becomes an array of pairs."""
+    if all(isinstance(key, str) for key in value):
+        return f"{{{','.join(f'{_quoted(key)}:{_text(each)}' for key, each in value.items())}}}"
+    return f"[{','.join(f'[{_text(key)},{_text(each)}]' for key, each in value.items())}]"
+
+
+def _float(value: float) -> str:
+    if math.isfinite(value):
+        return java_double(value)
+    return '"NaN"' if math.isnan(value) else '"Infinity"' if value > 0 else '"-Infinity"'
+
+
+def _quoted(text: str) -> str:
+    return f'"{_ESCAPED.sub(_escape, text)}"'
+
+
+def _escape(found: re.Match[str]) -> str:
+    character = found[0]
+    return _ESCAPES.get(character) or f"\\u{ord(character):04X}"
+
+
+def _int64(digits: str) -> int:
+    return (int(digits) + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
+def _refuse(constant: str) -> float:
+    raise ValueError(f"{constant} is no JSON")
+
+
+_DECODER: Final = json.JSONDecoder(parse_int=_int64, parse_constant=_refuse)
