@@ -1,7 +1,8 @@
 """JSON as Connect's JsonConverter without schemas writes and reads it.
 
 Compaction and offset lookups compare keys byte by byte, so the text must be the one that Jackson writes:
-UTF-8 without spaces, keys in the order of the mapping, doubles as Java prints them, bytes in base64.
+UTF-8 without spaces, keys in the order of the mapping, doubles as Java prints them, bytes in base64, and
+characters beyond 16 bits as two escapes.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any, Final
 
 from penstock.connect.errors import DataError
 
-_ESCAPED: Final = re.compile(r'["\\\x00-\x1f]')
+_ESCAPED: Final = re.compile(r'["\\\x00-\x1f\U00010000-\U0010ffff]')
 _ESCAPES: Final = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
 
 # Java prints doubles between these powers of ten without an exponent.
@@ -102,8 +103,8 @@ def _quoted(text: str) -> str:
 
 
 def _escape(found: re.Match[str]) -> str:
-    character = found[0]
-    return _ESCAPES.get(character) or f"\\u{ord(character):04X}"
+    units = found[0].encode("utf-16-be").hex().upper()
+    return _ESCAPES.get(found[0]) or "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
 
 
 def _int64(digits: str) -> int:

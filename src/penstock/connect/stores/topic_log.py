@@ -115,6 +115,8 @@ class TopicLog:
                         raise TimeoutError(f"no end offsets of topic '{self.topic}': {error}") from error
                     if not error.retriable:
                         raise ConnectError(f"no end offsets of topic '{self.topic}': {error}") from error
+                    # The leader may be dead, and another broker lead the partition by now.
+                    self._ends.forget([self.topic])
         finally:
             self._ends_lock.release()
 
