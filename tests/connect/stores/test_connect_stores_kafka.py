@@ -188,7 +188,7 @@ def test_texts_have_the_values_of_the_converter(jvm: ConnectJvm, rng: random.Ran
     texts = []
     for _ in range(VALUES):
         written = (to_json(random_value(rng)) or b"null").decode()
-        # Jackson refuses half a surrogate pair, an exponent of many digits, and text behind a number or a word
+        # Jackson refuses half a surrogate pair, an exponent of many digits, and text behind a number or word
         # that stands alone, and Connect lets it accept leading zeros. No store writes such records.
         is_tame = written[0] in '{["' and "\\uD83D" not in written and "E" not in written
         if is_tame and rng.random() < 0.5:

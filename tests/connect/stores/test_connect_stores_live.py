@@ -360,6 +360,17 @@ def test_statuses_are_written_once_the_node_is_back(name: str) -> None:
         store.close()
 
 
+def test_a_status_that_is_refused_leaves_the_others(config: ClientConfig, name: str) -> None:
+    store = StatusStore(config, status_topic(name))
+    large, small = ConnectorTaskId("c", 0), ConnectorTaskId("c", 1)
+    store.put(large, replace(RUNNING, trace="x" * (2 << 20)))
+    store.put(small, RUNNING)
+    store.start(LIMIT_S)
+    store.refresh(LIMIT_S)
+    assert store.tasks("c") == {small: RUNNING}
+    store.close()
+
+
 def test_a_safe_status_gives_way_to_another_workers_newer_one(config: ClientConfig, name: str) -> None:
     one, two = (StatusStore(config, status_topic(name)) for _ in range(2))
     for store in (one, two):

@@ -20,6 +20,7 @@ from penstock.connect.stores.configs.model import (
     TasksUpdated,
 )
 from penstock.connect.stores.configs.store import ConfigStore, leader_transactional_id
+from penstock.connect.stores.key_value import KeyValue
 from penstock.connect.stores.offsets.connector_offsets import ConnectorOffset, ConnectorOffsets
 from penstock.connect.stores.offsets.keys import normalized
 from penstock.connect.stores.offsets.store import OffsetStore
@@ -28,7 +29,7 @@ from penstock.connect.stores.statuses.model import State, Status, TopicStatus
 from penstock.connect.stores.statuses.store import StatusStore
 from penstock.connect.stores.task_id import ConnectorTaskId
 from penstock.connect.stores.topics import InternalTopic, config_topic, offset_topic, status_topic
-from penstock.connect.stores.writers import PrivilegedWriteError
+from penstock.connect.stores.writers import PrivilegedWriteError, TransactionalWriter
 
 __all__ = [
     "Change",
@@ -40,6 +41,7 @@ __all__ = [
     "ConnectorTaskId",
     "ConnectorUpdated",
     "InternalTopic",
+    "KeyValue",
     "LoggerLevelSet",
     "OffsetStore",
     "OffsetWriter",
@@ -55,6 +57,7 @@ __all__ = [
     "TargetStateChanged",
     "TasksUpdated",
     "TopicStatus",
+    "TransactionalWriter",
     "config_topic",
     "leader_transactional_id",
     "normalized",

@@ -111,8 +111,13 @@ def _int64(digits: str) -> int:
     return (int(digits) + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
+def _double(digits: str) -> float:
+    """Parse a double as Java does by way of BigDecimal, which has no negative zero."""
+    return float(digits) + 0.0
+
+
 def _refuse(constant: str) -> float:
     raise ValueError(f"{constant} is no JSON")
 
 
-_DECODER: Final = json.JSONDecoder(parse_int=_int64, parse_constant=_refuse)
+_DECODER: Final = json.JSONDecoder(parse_int=_int64, parse_float=_double, parse_constant=_refuse)

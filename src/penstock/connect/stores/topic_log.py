@@ -32,7 +32,7 @@ _MAX_WAIT_MS: Final = 500
 _ATTEMPT_MS: Final = 1_000
 
 
-class Replica(Protocol):
+class TopicState(Protocol):
     """The state that a topic's records build. Its methods are called in the follower's thread."""
 
     def replay(self, partition: int, record: Record) -> None:
@@ -43,11 +43,11 @@ class Replica(Protocol):
 
 
 class TopicLog:
-    """The follower of one topic, which feeds a `Replica`. Any thread may call its methods."""
+    """The follower of one topic, which feeds a `TopicState`. Any thread may call its methods."""
 
-    def __init__(self, config: ClientConfig, topic: str, replica: Replica) -> None:
+    def __init__(self, config: ClientConfig, topic: str, state: TopicState) -> None:
         self.topic = topic
-        self._replica = replica
+        self._state = state
         self._ends = Cluster(replace(config, api_timeout_ms=min(config.api_timeout_ms, _ATTEMPT_MS)))
         self._ends_lock = threading.Lock()
         self._changed = threading.Condition()
@@ -139,12 +139,12 @@ class TopicLog:
         for tp, found in arrived.items():
             if tp in self._again:
                 self._again.remove(tp)
-                self._replica.restart(tp.partition)
+                self._state.restart(tp.partition)
             position = self._positions[tp]
             for span in found.spans:
                 for record in decode_batches(span):
                     if record.offset >= position:
-                        self._replica.replay(tp.partition, record)
+                        self._state.replay(tp.partition, record)
         with self._changed:
             for tp, found in arrived.items():
                 self._positions[tp] = max(self._positions[tp], found.next_offset)

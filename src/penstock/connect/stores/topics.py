@@ -81,7 +81,7 @@ def require_topic(cluster: Cluster, topic: InternalTopic) -> int:
     Raises ConfigInvalid if an existing topic does not only compact, and ConnectError if there is no topic.
     """
     try:
-        if topic.name not in cluster.refresh().topics:
+        if topic.name not in cluster.topics([topic.name]):
             _create(cluster, topic)
         verify_cleanup_policy(cluster, topic)
         return len(cluster.require_topics([topic.name], create=True)[topic.name].partitions)

@@ -53,6 +53,11 @@ class ConnectorOffsets:
         self._primary = primary
         self._secondary = worker if own is not None else None
 
+    @property
+    def topic(self) -> str:
+        """The primary topic."""
+        return self._primary.topic
+
     # Reads
 
     def refresh(self, timeout_s: float) -> None:

@@ -12,9 +12,9 @@ from penstock.connect.stores.json_text import from_json, to_json
 log = logging.getLogger(__name__)
 
 Partition = Mapping[str, Any]
-"""What a source reads from, such as a file or a table: names with primitive values."""
+"""The thing that a source reads, such as a file or a table: names with primitive values."""
 Offset = Mapping[str, Any]
-"""How far a source has read a partition: names with primitive values."""
+"""The place up to which a source has read a partition: names with primitive values."""
 
 _PRIMITIVES: Final = (bool, int, float, str, bytes, bytearray)
 

@@ -9,7 +9,7 @@ from penstock.connect.stores.task_id import ConnectorTaskId
 
 
 class State(Enum):
-    """What a connector or a task does. DESTROYED is never visible: it writes a tombstone."""
+    """The states of connectors and tasks. DESTROYED is never visible: it writes a tombstone."""
 
     UNASSIGNED = "UNASSIGNED"
     RUNNING = "RUNNING"
@@ -22,7 +22,7 @@ class State(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """What a worker reports about a connector or a task.
+    """The report of a worker about a connector or a task.
 
     ``generation`` is that of the workers' group when the worker wrote it, ``trace`` the stack trace of a
     failure, and ``version`` that of the plugin.
@@ -46,4 +46,4 @@ class TopicStatus:
 
 
 Subject = str | ConnectorTaskId
-"""What a status is about: a connector by its name, or a task."""
+"""The connector, by its name, or the task that a status is about."""

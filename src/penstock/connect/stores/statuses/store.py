@@ -160,28 +160,36 @@ class StatusStore:
     # The thread that writes
 
     def _run(self) -> None:
-        failures = 0
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._queue or self._is_closing)
-                if failures:
-                    self._queue = [write for write in self._queue if self._is_current(write)]
-                batch = self._queue[:]
-                if self._is_closing and not batch:
-                    return
+        attempted = 0
+        """The writes at the head of the queue that failed, and are repeated unless others replaced them."""
+        singly = 0
+        """The writes that follow one by one, because one of them is refused for good."""
+        while (batch := self._next(attempted, singly)) is not None:
+            attempted, singly = 0, max(0, singly - 1)
             try:
                 self._writer.write([write.record for write in batch])
-                failures = 0
             except ClientError as error:
                 if _is_retriable(error) and not self._is_closing:
-                    failures += 1
                     log.warning("statuses were not written, retrying error=%s", error)
+                    attempted = len(batch)
                     self._closed.wait(_BACKOFF_S)
+                    continue
+                if len(batch) > 1 and not self._is_closing:
+                    singly = len(batch)
                     continue
                 log.error("statuses were not written count=%d error=%s", len(batch), error)
             with self._changed:
                 del self._queue[: len(batch)]
                 self._changed.notify_all()
+
+    def _next(self, attempted: int, singly: int) -> list[_Write] | None:
+        """Wait for writes and return them, without removing them; None once the store is closed."""
+        with self._changed:
+            kept = [write for write in self._queue[:attempted] if self._is_current(write)]
+            self._queue[:attempted] = kept
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: self._queue or self._is_closing)
+            return self._queue[: 1 if singly else None] or None
 
     def _is_current(self, write: _Write) -> bool:
         """Whether a write that failed is to be repeated."""
