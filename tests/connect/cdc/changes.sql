@@ -31,7 +31,7 @@ insert into "Odd Schema"."Odd-Täble" values (1, 'a', 'b');
 -- defaults, and NOT NULL columns in deletes
 insert into defaults (id) values (1);
 delete from defaults;
-insert into required values (1);
+insert into required values (1, true, 1, 1, 1, 1, 1, 1, 1, 'x', '\x01', 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11', '2024-01-01', '01:00', '01:00+00', '2024-01-01 00:00+00', '1 day', B'1', B'101', 'ok', '{1}', 1, '(1,1)', '<a/>', '[1,2)', 'a=>1', 1, '1.2.3.4', 'a', 'x');
 delete from required;
 -- values out of line stay unchanged
 insert into toasted (id, n) select 1, 0;

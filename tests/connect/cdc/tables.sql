@@ -6,7 +6,7 @@ create type mood as enum ('sad', 'ok', 'very happy', 'it''s');
 create type "Quoted Mood" as enum ('x', 'y,z');
 create domain positive as int4 check (value > 0);
 create domain price as numeric(8,3);
-create domain short_text as varchar(10) not null;
+create domain short_text as varchar(10);
 create type complex as (a int4, b text);
 create schema "Odd Schema";
 create table keyed (id int primary key, name text not null, amount numeric(6,2) default 1.5);
@@ -31,12 +31,11 @@ create table defaults (
     m mood default 'ok', m2 mood not null default 'sad', e int4 default 1 + 1, by bytea default '\x00ff', mo money default 1.5,
     a int4[] default '{1,2}', x xml default '<a/>', p positive default 5, ci citext default 'x', expr text default upper('a'), neg int4 default -5, nn numeric default NULL::numeric);
 create table required (
-    id int primary key, b bool not null default true, i2 int2 not null default 1, i4 int4 not null default 1, i8 int8 not null default 1, f4 float4 not null default 1, f8 float8 not null default 1,
-    n numeric(10,2) not null default 1, bare numeric not null default 1, t text not null default 'x', by bytea not null default '\x01', u uuid not null default 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11',
-    d date not null default '2024-01-01', ti time not null default '01:00', tt timetz not null default '01:00+00', ts timestamp not null default '2024-01-01 00:00:00', tz timestamptz not null default '2024-01-01 00:00:00+00',
-    iv interval not null default '1 day', b1 bit not null default B'1', b3 bit(3) not null default B'101', m mood not null default 'ok', a int4[] not null default '{1}', mo money not null default 1, p point not null default '(1,1)',
-    x xml not null default '<a/>', r int4range not null default '[1,2)', h hstore not null default 'a=>1', o oid not null default 1, ip inet not null default '1.2.3.4', c char(3) not null default 'a', ci citext not null default 'x');
-alter table required alter b drop default, alter i2 drop default, alter i4 drop default, alter i8 drop default, alter f4 drop default, alter f8 drop default, alter n drop default, alter bare drop default, alter t drop default, alter by drop default, alter u drop default, alter d drop default, alter ti drop default, alter tt drop default, alter ts drop default, alter tz drop default, alter iv drop default, alter b1 drop default, alter b3 drop default, alter m drop default, alter a drop default, alter mo drop default, alter p drop default, alter x drop default, alter r drop default, alter h drop default, alter o drop default, alter ip drop default, alter c drop default, alter ci drop default;
+    id int primary key, b bool not null, i2 int2 not null, i4 int4 not null, i8 int8 not null, f4 float4 not null, f8 float8 not null,
+    n numeric(10,2) not null, bare numeric not null, t text not null, by bytea not null, u uuid not null,
+    d date not null, ti time not null, tt timetz not null, tz timestamptz not null,
+    iv interval not null, b1 bit not null, b3 bit(3) not null, m mood not null, a int4[] not null, mo money not null, p point not null,
+    x xml not null, r int4range not null, h hstore not null, o oid not null, ip inet not null, c char(3) not null, ci citext not null);
 create table toasted (id int primary key, n int, t text, b bytea, j jsonb, ta text[], ia int4[], ba int8[], h hstore, ua uuid[], bya bytea[], num numeric, x xml, bb varbit, va varchar[], da date[], fa float8[], tn text);
 alter table toasted alter t set storage external, alter b set storage external, alter j set storage external, alter ta set storage external, alter ia set storage external, alter ba set storage external, alter h set storage external, alter ua set storage external, alter bya set storage external, alter x set storage external, alter bb set storage external, alter va set storage external, alter da set storage external, alter fa set storage external;
 create table toasted_full (id int primary key, t text, n int);

@@ -1,0 +1,9 @@
+"""Errors of reading PostgreSQL's replication stream."""
+
+from __future__ import annotations
+
+from penstock.connect.errors import ConnectError
+
+
+class ReplicationProtocolError(ConnectError):
+    """The server sent bytes that PostgreSQL's replication protocol does not allow, or that are not supported."""

@@ -1,0 +1,171 @@
+"""Records what PostgreSQL sends and what Debezium makes of it, for the cases beside this file.
+
+The changes are made first; then each Debezium run, and a reader of our own, read them from a replication slot
+that was created before. All of them therefore see the same messages and the same catalog.
+"""
+
+import json
+import re
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from penstock.connect.cdc.postgres.catalog import RELATIONS_QUERY, TYPES_QUERY
+from penstock.connect.cdc.postgres.framing import XLogData, read_frame
+
+HERE = Path(__file__).parent
+DATABASE = "cases"
+PREFIX = "pre"
+RUN_TIMEOUT_S = 120
+END_TABLE = "the_end"
+
+RUNS: dict[str, dict[str, str]] = {
+    "defaults": {"skipped.operations": "none"},
+    "metadata": {"provide.transaction.metadata": "true", "tombstones.on.delete": "false"},
+    "strings": {
+        **{"decimal.handling.mode": "string", "time.precision.mode": "isostring", "binary.handling.mode": "hex"},
+        **{"interval.handling.mode": "string", "hstore.handling.mode": "map"},
+        **{"include.unknown.datatypes": "true", "unavailable.value.placeholder": "hex:00ff41"},
+    },
+    "doubles": {
+        **{"decimal.handling.mode": "double", "time.precision.mode": "connect", "binary.handling.mode": "base64"},
+        **{"message.key.columns": "public.keyless:name;public.keyed:id,name", "money.fraction.digits": "0"},
+        "schema.name.adjustment.mode": "avro",
+    },
+    "nanoseconds": {"time.precision.mode": "nanoseconds", "binary.handling.mode": "base64-url-safe"},
+    "adaptive": {"time.precision.mode": "adaptive", "field.name.adjustment.mode": "avro_unicode"},
+    "microseconds": {"time.precision.mode": "microseconds"},
+}
+"""The configurations that Debezium runs with, by the name of the run."""
+
+
+def type_cases() -> list[tuple[str, list[str]]]:
+    """The types of type_cases.txt with their literals."""
+    cases: list[tuple[str, list[str]]] = []
+    for line in (HERE / "type_cases.txt").read_text().splitlines():
+        if line.startswith("  "):
+            cases[-1][1].extend(literal for literal in line.strip().split("; ") if literal)
+        elif line and not line.startswith("#"):
+            cases.append((line, []))
+    return cases
+
+
+def questions() -> str:
+    """All that the recorded answers depend on."""
+    texts = [(HERE / name).read_text() for name in ("type_cases.txt", "tables.sql", "changes.sql")]
+    return "\n".join([*texts, json.dumps(RUNS)])
+
+
+def tables_of_types() -> Iterator[str]:
+    for number, (kind, _) in enumerate(type_cases()):
+        yield f"create table t{number:03} (id int primary key, v {kind})"
+
+
+def changes_of_types() -> Iterator[str]:
+    for number, (kind, literals) in enumerate(type_cases()):
+        for row, literal in enumerate(["null", *literals]):
+            cast = literal if literal == "null" else f"({literal})::{kind}"
+            yield f"insert into t{number:03} values ({row}, {cast})"
+
+
+def other_changes() -> Iterator[list[str]]:
+    """The statements of changes.sql, one list a transaction."""
+    for block in re.split(r"^--.*\n", (HERE / "changes.sql").read_text(), flags=re.MULTILINE)[2:]:
+        yield [statement for statement in block.split(";\n") if statement.strip()]
+
+
+def record(port: int, classpath: str) -> dict[str, Any]:
+    """Make all changes on the server at this port, and return messages, catalog and Debezium's records."""
+    where = f"host=127.0.0.1 port={port} user=postgres"
+    with psycopg.connect(where, autocommit=True) as maintenance:
+        maintenance.execute(f"create database {DATABASE}")
+    where += f" dbname={DATABASE}"
+    with psycopg.connect(where, autocommit=True) as connection:
+        connection.execute((HERE / "tables.sql").read_text())
+        for statement in tables_of_types():
+            connection.execute(statement)
+        connection.execute("create publication everything for all tables")
+        for slot in [*RUNS, "ours"]:
+            connection.execute("select pg_create_logical_replication_slot(%s, 'pgoutput')", [slot])
+        with connection.transaction():
+            for statement in changes_of_types():
+                connection.execute(statement)
+        for block in other_changes():
+            with connection.transaction():
+                for statement in block:
+                    connection.execute(statement)
+        connection.execute("select pg_logical_emit_message(false, 'not transactional', 'x')")
+        connection.execute(f"insert into {END_TABLE} values (1)")
+        end = connection.execute("select pg_current_wal_lsn() - '0/0'").fetchone()
+        assert end is not None
+        catalog = {
+            "types": [list(row) for row in connection.execute(TYPES_QUERY)],
+            "relations": [list(row) for row in connection.execute(RELATIONS_QUERY)],
+        }
+    runs = {name: debezium_records(port, classpath, name, more) for name, more in RUNS.items()}
+    return {"catalog": catalog, "messages": list(messages(where, int(end[0]))), "runs": runs}
+
+
+def messages(where: str, end: int) -> Iterator[list[Any]]:
+    """The messages in the slot `ours`: LSN and bytes in hexadecimal."""
+    options = "proto_version '1', publication_names 'everything', messages 'true'"
+    with closing(psycopg.connect(f"{where} replication=database", autocommit=True)) as replication:
+        replication.execute(f"START_REPLICATION SLOT ours LOGICAL 0/0 ({options})")
+        while True:
+            size, data = replication.pgconn.get_copy_data(0)
+            assert size > 0, replication.pgconn.error_message
+            frame = read_frame(bytes(data))
+            if isinstance(frame, XLogData):
+                yield [frame.start, bytes(frame.payload).hex()]
+            if frame.end > end or (isinstance(frame, XLogData) and frame.start > end):
+                return
+
+
+def debezium_records(port: int, classpath: str, slot: str, more: dict[str, str]) -> list[dict[str, Any]]:
+    """The records of one run, up to the row of the last table, with its commit if that makes a record."""
+    properties = {
+        **{"connector.class": "io.debezium.connector.postgresql.PostgresConnector", "task.id": "0"},
+        **{"name": "cases", "database.hostname": "127.0.0.1", "database.port": str(port)},
+        **{"database.user": "postgres", "database.password": "none", "database.dbname": DATABASE},
+        **{"topic.prefix": PREFIX, "plugin.name": "pgoutput", "slot.name": slot, "snapshot.mode": "no_data"},
+        **{"publication.name": "everything", "publication.autocreate.mode": "disabled"},
+        **more,
+    }
+    command = ["java", "-Xmx400m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", classpath]
+    process = subprocess.Popen(
+        [*command, "DebeziumRecords"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=open("/tmp/wt-extra/cdc-postgres/dbz.err","w"), text=True
+    )
+    assert process.stdin is not None and process.stdout is not None
+    watchdog = threading.Timer(RUN_TIMEOUT_S, process.kill)
+    watchdog.start()
+    try:
+        process.stdin.write(json.dumps(properties) + "\n")
+        process.stdin.flush()
+        is_last = _ends_run(more.get("provide.transaction.metadata") == "true")
+        records = []
+        for line in process.stdout:
+            records.append(json.loads(line))
+            if is_last(records[-1]):
+                return records
+        raise AssertionError(f"Debezium's run {slot} ended after {len(records)} records, before the last change")
+    finally:
+        process.kill()
+        process.wait()
+        watchdog.cancel()
+
+
+def _ends_run(with_metadata: bool) -> Callable[[dict[str, Any]], bool]:
+    last_topic = f"{PREFIX}.public.{END_TABLE}"
+    seen = []
+
+    def is_last(record: dict[str, Any]) -> bool:
+        if record["topic"] == last_topic:
+            seen.append(record)
+        return bool(seen) and (not with_metadata or record["value"].get("status") == "END")
+
+    return is_last
