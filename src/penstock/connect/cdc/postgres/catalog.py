@@ -15,14 +15,14 @@ select t.oid::int8, t.typname::text, n.nspname::text, t.typtype::text, t.typcate
        t.typbasetype::int8, t.typtypmod,
        (select array_agg(e.enumlabel::text order by e.enumsortorder) from pg_enum e where e.enumtypid = t.oid)
 from pg_type t join pg_namespace n on n.oid = t.typnamespace
-where t.typtype <> 'p' and (t.typelem = 0 or t.typcategory = 'A') and not exists (
-    select from pg_class c where c.oid = t.typrelid and c.relkind <> 'c')
+where t.typtype <> 'p'
 order by t.oid"""
-"""All types but those of tables: oid, name, schema, kind, category, element, base type and its modifier, labels."""
+"""All types but pseudo-types: oid, name, schema, kind, category, element, base type, its modifier, labels."""
 
 RELATIONS_QUERY: Final = """
 select c.oid::int8, n.nspname::text, c.relname::text,
-       (select json_agg(json_build_array(a.attname, a.attnotnull, pg_get_expr(d.adbin, d.adrelid)) order by a.attnum)
+       (select json_agg(json_build_array(a.attname, a.attnotnull, pg_get_expr(d.adbin, d.adrelid))
+                        order by a.attnum)
         from pg_attribute a left join pg_attrdef d
              on d.adrelid = a.attrelid and d.adnum = a.attnum and a.attgenerated = ''
         where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped),
@@ -44,7 +44,7 @@ The key is the primary key, or the oldest unique index that covers all rows.
 
 @dataclass(frozen=True, slots=True)
 class PostgresType:
-    """A type of the server. `kind` is pg_type.typtype: b base, d domain, e enum, r range, m multirange, c row."""
+    """A type; its `kind` is pg_type.typtype: b base, d domain, e enum, r range, m multirange, c row."""
 
     oid: int
     name: str
@@ -94,7 +94,9 @@ class Catalog:
         """The catalog from the rows of TYPES_QUERY and RELATIONS_QUERY."""
         made = (PostgresType(*row[:8], tuple(row[8] or ())) for row in types)
         tables = (
-            TableFacts(oid, schema, name, {each[0]: ColumnFacts(*each) for each in columns or ()}, tuple(key or ()))
+            TableFacts(
+                oid, schema, name, {each[0]: ColumnFacts(*each) for each in columns or ()}, tuple(key or ())
+            )
             for oid, schema, name, columns, key in relations
         )
         return Catalog({each.oid: each for each in made}, {each.oid: each for each in tables})
@@ -105,3 +107,8 @@ class Catalog:
         while found.kind == "d":
             found = self.types[found.base_oid]
         return found
+
+
+def _table(oid: int, schema: str, name: str, columns: Sequence[Any] | None, key: Sequence[str] | None) -> TableFacts:
+    by_name = {each[0]: ColumnFacts(*each) for each in columns or ()}
+    return TableFacts(oid, schema, name, by_name, tuple(key or ()))

@@ -62,12 +62,11 @@ _TWO_PHASE: Final = {
 class Decoder:
     """Decodes the messages of one replication stream, in their order."""
 
-    def __init__(self, version: int = 1, parallel: bool = False) -> None:
-        """Expect this protocol version; ``parallel`` if the slot was started with ``streaming 'parallel'``."""
+    def __init__(self, version: int = 1) -> None:
+        """Expect this protocol version, which the slot was started with."""
         if not 1 <= version <= 4:
             raise ValueError(f"pgoutput's protocol version {version} is unknown; expected 1 to 4")
         self._version = version
-        self._aborts_have_position = parallel and version >= 4
         self._in_stream = False
 
     def decode(self, payload: bytes | memoryview, lsn: int = 0) -> Message:
@@ -81,26 +80,23 @@ class Decoder:
             raise _error(kind, lsn, f"belongs to streaming, which version {self._version} does not have")
         body = _Body(data, self._in_stream and kind in "RYIUDTM")
         try:
-            message = self._stream_abort(body) if kind == "A" else reader(body)
+            message = reader(body)
             body.finish()
         except (IndexError, struct.error, UnicodeDecodeError, ValueError) as error:
-            raise _error(kind, lsn, f"is malformed at byte {body.position} of {len(data)}: {error}") from error
+            raise _error(
+                kind, lsn, f"is malformed at byte {body.position} of {len(data)}: {error}"
+            ) from error
         self._follow(message, kind, lsn)
         return message
-
-    def _stream_abort(self, body: _Body) -> StreamAbort:
-        xid, subtransaction = body.take(">II")
-        if not self._aborts_have_position:
-            return StreamAbort(xid, subtransaction, None, None)
-        lsn, time = body.take(">Qq")
-        return StreamAbort(xid, subtransaction, lsn, time + POSTGRES_EPOCH_US)
 
     def _follow(self, message: Message, kind: str, lsn: int) -> None:
         """Remember whether a block of a streamed transaction is open."""
         if isinstance(message, StreamStart | StreamStop):
             opens = isinstance(message, StreamStart)
             if opens == self._in_stream:
-                raise _error(kind, lsn, f"came while {'a' if opens else 'no'} block of a transaction was open")
+                raise _error(
+                    kind, lsn, f"came while {'a' if opens else 'no'} block of a transaction was open"
+                )
             self._in_stream = opens
 
 
@@ -139,9 +135,9 @@ class _Body:
         return found
 
     def some(self, size: int) -> bytes:
+        if not 0 <= size <= self.left:
+            raise ValueError(f"{size} bytes are announced, {self.left} are left")
         end = self.position + size
-        if size < 0 or end > len(self._data):
-            raise ValueError(f"{size} bytes are announced, {len(self._data) - self.position} are left")
         found = self._data[self.position : end]
         self.position = end
         return found
@@ -159,9 +155,14 @@ class _Body:
                 raise ValueError(f"a column is of kind {chr(kind)!r}; expected one of 'n', 'u', 't', 'b'")
         return self._data[start : self.position]
 
+    @property
+    def left(self) -> int:
+        """Number of bytes that are not read yet."""
+        return len(self._data) - self.position
+
     def finish(self) -> None:
-        if self.position != len(self._data):
-            raise ValueError(f"{len(self._data) - self.position} bytes are left over")
+        if self.left:
+            raise ValueError(f"{self.left} bytes are left over")
 
 
 def _read_column(body: _Body) -> Column:
@@ -257,6 +258,14 @@ def _stream_commit(body: _Body) -> StreamCommit:
     return StreamCommit(xid, commit_lsn, end_lsn, time + POSTGRES_EPOCH_US)
 
 
+def _stream_abort(body: _Body) -> StreamAbort:
+    xid, subtransaction = body.take(">II")
+    if not body.left:
+        return StreamAbort(xid, subtransaction, None, None)
+    lsn, time = body.take(">Qq")
+    return StreamAbort(xid, subtransaction, lsn, time + POSTGRES_EPOCH_US)
+
+
 def _expect(found: bytes, expected: bytes) -> None:
     if found != expected:
         raise ValueError(f"the row is of kind {found!r}; expected {expected!r}")
@@ -276,14 +285,16 @@ _READERS: Final[dict[str, Callable[[_Body], Message]]] = {
     "S": _stream_start,
     "E": lambda body: StreamStop(),
     "c": _stream_commit,
-    "A": lambda body: StreamAbort(*body.take(">II"), None, None),
+    "A": _stream_abort,
 }
 
 
 def _unknown(kind: str, lsn: int) -> ReplicationProtocolError:
     if kind in _TWO_PHASE:
         advice = "start the slot without two_phase"
-        return _error(kind, lsn, f"is a {_TWO_PHASE[kind]} of two-phase commit, which is not supported; {advice}")
+        return _error(
+            kind, lsn, f"is a {_TWO_PHASE[kind]} of two-phase commit, which is not supported; {advice}"
+        )
     return _error(kind, lsn, "is unknown")
 
 

@@ -1,0 +1,381 @@
+"""Makes Debezium's records from the messages of a replication stream. Pure, apart from the clock it is given.
+
+`EventWriter` follows transactions as they come, in protocol version 1. Each record carries the offset after it, in
+Debezium's shape: ``lsn`` is its own position, ``lsn_proc`` the last position that is done, ``lsn_commit`` that of the
+last commit. Differences from Debezium, all on purpose:
+
+- An update or delete whose replica identity lacks a column of the key (REPLICA IDENTITY USING INDEX) never makes up
+  the missing part: the update is a plain ``u``, the delete has no key and no tombstone. Debezium writes 0 or "".
+- A table without a key has no tombstones.
+- The transaction's count of logical messages is named ``message``; Debezium names a Java object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from penstock.connect.cdc.postgres.errors import ReplicationProtocolError
+from penstock.connect.cdc.postgres.messages import (
+    Begin,
+    Commit,
+    Delete,
+    Insert,
+    LogicalMessage,
+    Message,
+    Origin,
+    Relation,
+    Truncate,
+    TypeName,
+    Update,
+)
+from penstock.connect.cdc.postgres.pgoutput import Column, read_columns
+from penstock.connect.cdc.postgres.scalars import binary
+from penstock.connect.cdc.postgres.schemas import SOURCE, TRANSACTION_BLOCK, TableSchema
+from penstock.connect.cdc.postgres.settings import ValueSettings
+from penstock.connect.cdc.postgres.transactions import TransactionMetadata
+from penstock.connect.data.records import Header, SourceRecord
+from penstock.connect.data.schema import INT64, OPTIONAL_INT64, OPTIONAL_STRING, STRING, Schema
+from penstock.connect.data.struct import Struct
+
+CONTEXT: Final = "__debezium.context."
+NEW_KEY: Final = "__debezium.newkey"
+OLD_KEY: Final = "__debezium.oldkey"
+_MESSAGE_KEY: Final = Schema.struct(
+    {"prefix": OPTIONAL_STRING}, name="io.debezium.connector.postgresql.MessageKey", version=1
+)
+_SERVER_NAME: Final = Schema.struct(
+    {"serverName": STRING}, name="io.debezium.connector.common.ServerNameKey", version=1
+)
+_HEARTBEAT: Final = Schema.struct({"ts_ms": INT64}, name="io.debezium.connector.common.Heartbeat", version=1)
+
+
+@dataclass(frozen=True)
+class EventSettings:
+    """What records of a connector say of it, and which it leaves out."""
+
+    prefix: str
+    database: str
+    version: str
+    task_id: str = "0"
+    run_id: str = ""
+    tombstones: bool = True
+    skipped_operations: frozenset[str] = frozenset("t")
+    transaction_metadata: bool = False
+    values: ValueSettings = field(default_factory=ValueSettings)
+
+    @staticmethod
+    def of(properties: Mapping[str, str], version: str, run_id: str) -> EventSettings:
+        """Read Debezium's properties. Raises ConnectError."""
+        skipped = properties.get("skipped.operations", "t").replace(" ", "")
+        return EventSettings(
+            *(properties["topic.prefix"], properties["database.dbname"], version),
+            properties.get("task.id", "0"),
+            run_id,
+            properties.get("tombstones.on.delete", "true").lower() == "true",
+            frozenset() if skipped == "none" else frozenset(skipped.split(",")),
+            properties.get("provide.transaction.metadata", "false").lower() == "true",
+            ValueSettings.of(properties),
+        )
+
+
+@dataclass
+class Position:
+    """Where the stream is, as offsets and source blocks tell it."""
+
+    processed: int | None = None
+    committed: int | None = None
+    lsn: int | None = None
+    message_type: str | None = None
+    xid: int | None = None
+    committed_us: int | None = None
+    origin: str | None = None
+    origin_lsn: int | None = None
+
+    def move(self, lsn: int, message_type: str, done: bool) -> None:
+        """Arrive at a message; ``done`` if no other message has this position."""
+        self.lsn, self.message_type = lsn, message_type
+        if done:
+            self.processed = lsn
+
+    def offset(self) -> dict[str, Any]:
+        """The offset in Debezium's shape."""
+        parts = {
+            **{"lsn_proc": self.processed, "messageType": self.message_type, "lsn_commit": self.committed},
+            **{"lsn": self.lsn, "txId": self.xid, "ts_usec": self.committed_us},
+        }
+        return {name: value for name, value in parts.items() if value is not None}
+
+
+class EventWriter:
+    """Turns one stream's messages into records.
+
+    ``schema_of`` gives a relation's schemas, or None if the table is filtered out; it is called for each
+    Relation message. ``clock_us`` gives microseconds since 1970.
+    """
+
+    def __init__(
+        self,
+        settings: EventSettings,
+        schema_of: Callable[[Relation], TableSchema | None],
+        clock_us: Callable[[], int],
+        position: Position | None = None,
+    ) -> None:
+        self._settings = settings
+        self._schema_of = schema_of
+        self._clock_us = clock_us
+        self._tables: dict[int, TableSchema | None] = {}
+        self.position = position or Position()
+        self._partition = {"server": settings.prefix}
+        self._metadata = TransactionMetadata(settings.prefix) if settings.transaction_metadata else None
+        self._context = tuple(
+            Header(CONTEXT + name, value, STRING)
+            for name, value in [
+                ("connectorLogicalName", settings.prefix),
+                ("taskId", settings.task_id),
+                ("connectorName", "postgresql"),
+                ("runId", settings.run_id),
+            ]
+        )
+        self._message_value = _message_value(binary(settings.values).schema.as_optional())
+
+    def records(self, message: Message, lsn: int) -> list[SourceRecord]:
+        """The records of a message at this position. Raises ReplicationProtocolError for streamed transactions."""
+        handle = _HANDLERS.get(type(message))
+        if handle is None:
+            raise ReplicationProtocolError(
+                f"{type(message).__name__} belongs to a streamed transaction; assemble those before"
+            )
+        made: list[SourceRecord] = handle(self, message, lsn)
+        return made
+
+    def heartbeat(self) -> SourceRecord:
+        """A heartbeat record with the present offset."""
+        return SourceRecord(
+            topic=f"__debezium-heartbeat.{self._settings.prefix}",
+            key=Struct(_SERVER_NAME, {"serverName": self._settings.prefix}),
+            key_schema=_SERVER_NAME,
+            value=Struct(_HEARTBEAT, {"ts_ms": self._clock_us() // 1000}),
+            value_schema=_HEARTBEAT,
+            source_partition=self._partition,
+            source_offset=self.position.offset(),
+        )
+
+    def _begin(self, message: Begin, lsn: int) -> list[SourceRecord]:
+        position = self.position
+        position.xid, position.committed_us = message.xid, message.committed_us
+        position.origin = position.origin_lsn = None
+        position.move(lsn, "BEGIN", done=False)
+        if self._metadata is None:
+            return []
+        return [self._placed(self._metadata.begin(message.xid, lsn, message.committed_us))]
+
+    def _commit(self, message: Commit, lsn: int) -> list[SourceRecord]:
+        position = self.position
+        position.committed_us = message.committed_us
+        position.move(lsn, "COMMIT", done=True)
+        position.committed = lsn
+        if self._metadata is None:
+            return []
+        record = self._placed(self._metadata.end(lsn, message.committed_us))
+        self._metadata.clear()
+        return [record]
+
+    def _origin(self, message: Origin, lsn: int) -> list[SourceRecord]:
+        self.position.origin, self.position.origin_lsn = message.name, message.commit_lsn
+        return []
+
+    def _relation(self, message: Relation, lsn: int) -> list[SourceRecord]:
+        self._tables[message.oid] = self._schema_of(message)
+        return []
+
+    def _type_name(self, message: TypeName, lsn: int) -> list[SourceRecord]:
+        return []
+
+    def _insert(self, message: Insert, lsn: int) -> list[SourceRecord]:
+        table = self._table(message.relation, lsn, "INSERT")
+        if table is None or "c" in self._settings.skipped_operations:
+            return []
+        row = read_columns(message.new)
+        return [self._change(table, "c", table.key(row), after=table.value(row))]
+
+    def _update(self, message: Update, lsn: int) -> list[SourceRecord]:
+        table = self._table(message.relation, lsn, "UPDATE")
+        if table is None or "u" in self._settings.skipped_operations:
+            return []
+        new = read_columns(message.new)
+        old = None if message.old is None else read_columns(message.old)
+        key = table.key(_with_unchanged(new, old))
+        after, before = table.value(new, old), None if old is None else table.value(old)
+        if old is None or not _identifies(table, old) or key == (old_key := table.key(old)):
+            return [self._change(table, "u", key, before, after)]
+        return self._changed_key(table, old_key, key, before, after)
+
+    def _changed_key(
+        self, table: TableSchema, old_key: Any, key: Any, before: Struct | None, after: Struct
+    ) -> list[SourceRecord]:
+        assert table.key_schema is not None
+        to_new = (Header(NEW_KEY, key, table.key_schema),)
+        to_old = (Header(OLD_KEY, old_key, table.key_schema),)
+        records = [self._change(table, "d", old_key, before, headers=to_new)]
+        if self._settings.tombstones:
+            records.append(self._tombstone(records[0]))
+        return [*records, self._change(table, "c", key, after=after, headers=to_old)]
+
+    def _delete(self, message: Delete, lsn: int) -> list[SourceRecord]:
+        table = self._table(message.relation, lsn, "DELETE")
+        if table is None or "d" in self._settings.skipped_operations:
+            return []
+        old = read_columns(message.old)
+        key = table.key(old) if _identifies(table, old) else None
+        record = self._change(table, "d", key, before=table.value(old))
+        if key is None or not self._settings.tombstones:
+            return [record]
+        return [record, self._tombstone(record)]
+
+    def _truncate(self, message: Truncate, lsn: int) -> list[SourceRecord]:
+        records = []
+        is_skipped = "t" in self._settings.skipped_operations
+        for number, relation in enumerate(message.relations, 1):
+            is_last = number == len(message.relations)
+            table = None if is_skipped else self._table(relation, lsn, "TRUNCATE", is_last)
+            if table is not None:
+                records.append(self._change(table, "t", None))
+        return records
+
+    def _message(self, message: LogicalMessage, lsn: int) -> list[SourceRecord]:
+        position = self.position
+        position.move(lsn, "MESSAGE", done=not message.transactional)
+        if not message.transactional:
+            position.xid, position.committed = None, lsn
+        if "m" in self._settings.skipped_operations:
+            return []
+        content = binary(self._settings.values).convert("\\x" + message.content.hex())
+        schema = self._message_value
+        part = schema.by_name["message"].schema
+        value = Struct(
+            schema,
+            {
+                **{"op": "m", "ts_ms": self._clock_us() // 1000, "source": self._source("", "")},
+                "transaction": self._block("message") if message.transactional else None,
+                "message": Struct(part, {"prefix": message.prefix, "content": content}),
+            },
+        )
+        record = SourceRecord(
+            topic=f"{self._settings.prefix}.message",
+            key=Struct(_MESSAGE_KEY, {"prefix": message.prefix}),
+            key_schema=_MESSAGE_KEY,
+            value=value,
+            value_schema=schema,
+        )
+        return [self._placed(record)]
+
+    def _table(self, relation: int, lsn: int, message_type: str, done: bool = True) -> TableSchema | None:
+        if relation not in self._tables:
+            raise ReplicationProtocolError(f"a change names the relation {relation}, which was not described before")
+        table = self._tables[relation]
+        if table is not None:
+            self.position.move(lsn, message_type, done)
+        return table
+
+    def _change(
+        self,
+        table: TableSchema,
+        operation: str,
+        key: Struct | None,
+        before: Struct | None = None,
+        after: Struct | None = None,
+        headers: Sequence[Header] = (),
+    ) -> SourceRecord:
+        now_us = self._clock_us()
+        block = self._block(f"{table.schema}.{table.table}")
+        source = self._source(table.schema, table.table)
+        times = [now_us // 1000, now_us, now_us * 1000]
+        record = SourceRecord(
+            topic=table.topic,
+            key=key,
+            key_schema=None if key is None else table.key_schema,
+            value=Struct.of_values(table.envelope, [before, after, source, block, operation, *times]),
+            value_schema=table.envelope,
+            headers=(*headers, *self._context),
+        )
+        return self._placed(record)
+
+    def _tombstone(self, deleted: SourceRecord) -> SourceRecord:
+        return SourceRecord(
+            topic=deleted.topic,
+            key=deleted.key,
+            key_schema=deleted.key_schema,
+            headers=deleted.headers,
+            source_partition=deleted.source_partition,
+            source_offset=deleted.source_offset,
+        )
+
+    def _block(self, collection: str) -> Struct | None:
+        """The transaction block of an event, which is counted."""
+        if self._metadata is None:
+            return None
+        assert self.position.lsn is not None
+        return Struct.of_values(TRANSACTION_BLOCK, self._metadata.count(collection, self.position.lsn))
+
+    def _source(self, schema: str, table: str) -> Struct:
+        position, settings = self.position, self._settings
+        time_us = position.committed_us or 0
+        committed = "null" if position.committed is None else f'"{position.committed}"'
+        values = [
+            *(settings.version, "postgresql", settings.prefix, time_us // 1000, None, settings.database),
+            *(f'[{committed},"{position.lsn}"]', time_us, time_us * 1000, schema, table),
+            *(position.xid, position.lsn, None, position.origin, position.origin_lsn),
+        ]
+        return Struct.of_values(SOURCE, values)
+
+    def _placed(self, record: SourceRecord) -> SourceRecord:
+        """The record with this stream's partition and the present offset."""
+        offset = self.position.offset()
+        if self._metadata is not None:
+            offset.update(self._metadata.offset())
+        return SourceRecord(
+            topic=record.topic,
+            key=record.key,
+            key_schema=record.key_schema,
+            value=record.value,
+            value_schema=record.value_schema,
+            headers=record.headers,
+            source_partition=self._partition,
+            source_offset=offset,
+        )
+
+
+def _identifies(table: TableSchema, old: Sequence[Column]) -> bool:
+    """Whether an old tuple has all columns of the key."""
+    return all(old[each.index] is not None or not each.not_null for each in table.keys)
+
+
+def _with_unchanged(new: Sequence[Column], old: Sequence[Column] | None) -> Sequence[Column]:
+    """The new tuple with unchanged columns from the old one."""
+    if old is None:
+        return new
+    return [before if not isinstance(after, str) and after is not None else after for after, before in zip(new, old, strict=True)]
+
+
+def _message_value(content: Schema) -> Schema:
+    part = Schema.struct(
+        {"prefix": OPTIONAL_STRING, "content": content}, name="io.debezium.connector.postgresql.Message", version=1
+    )
+    fields = {"op": STRING, "ts_ms": OPTIONAL_INT64, "source": SOURCE, "transaction": TRANSACTION_BLOCK, "message": part}
+    return Schema.struct(fields, name="io.debezium.connector.postgresql.MessageValue", version=1)
+
+
+_HANDLERS: Final[dict[type, Callable[[EventWriter, Any, int], list[SourceRecord]]]] = {
+    Begin: EventWriter._begin,
+    Commit: EventWriter._commit,
+    Origin: EventWriter._origin,
+    Relation: EventWriter._relation,
+    TypeName: EventWriter._type_name,
+    Insert: EventWriter._insert,
+    Update: EventWriter._update,
+    Delete: EventWriter._delete,
+    Truncate: EventWriter._truncate,
+    LogicalMessage: EventWriter._message,
+}
