@@ -28,13 +28,20 @@ RUNS: dict[str, dict[str, str]] = {
     "defaults": {"skipped.operations": "none"},
     "metadata": {"provide.transaction.metadata": "true", "tombstones.on.delete": "false"},
     "strings": {
-        **{"decimal.handling.mode": "string", "time.precision.mode": "isostring", "binary.handling.mode": "hex"},
-        **{"interval.handling.mode": "string", "hstore.handling.mode": "map"},
-        **{"include.unknown.datatypes": "true", "unavailable.value.placeholder": "hex:00ff41"},
+        "decimal.handling.mode": "string",
+        "time.precision.mode": "isostring",
+        "binary.handling.mode": "hex",
+        "interval.handling.mode": "string",
+        "hstore.handling.mode": "map",
+        "include.unknown.datatypes": "true",
+        "unavailable.value.placeholder": "hex:00ff41",
     },
     "doubles": {
-        **{"decimal.handling.mode": "double", "time.precision.mode": "connect", "binary.handling.mode": "base64"},
-        **{"message.key.columns": "public.keyless:name;public.keyed:id,name", "money.fraction.digits": "0"},
+        "decimal.handling.mode": "double",
+        "time.precision.mode": "connect",
+        "binary.handling.mode": "base64",
+        "message.key.columns": "public.keyless:name;public.keyed:id,name",
+        "money.fraction.digits": "0",
         "schema.name.adjustment.mode": "avro",
     },
     "nanoseconds": {"time.precision.mode": "nanoseconds", "binary.handling.mode": "base64-url-safe"},
@@ -129,16 +136,29 @@ def messages(where: str, end: int) -> Iterator[list[Any]]:
 def debezium_records(port: int, classpath: str, slot: str, more: dict[str, str]) -> list[dict[str, Any]]:
     """The records of one run, up to the row of the last table, with its commit if that makes a record."""
     properties = {
-        **{"connector.class": "io.debezium.connector.postgresql.PostgresConnector", "task.id": "0"},
-        **{"name": "cases", "database.hostname": "127.0.0.1", "database.port": str(port)},
-        **{"database.user": "postgres", "database.password": "none", "database.dbname": DATABASE},
-        **{"topic.prefix": PREFIX, "plugin.name": "pgoutput", "slot.name": slot, "snapshot.mode": "no_data"},
-        **{"publication.name": "everything", "publication.autocreate.mode": "disabled"},
+        "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+        "task.id": "0",
+        "name": "cases",
+        "database.hostname": "127.0.0.1",
+        "database.port": str(port),
+        "database.user": "postgres",
+        "database.password": "none",
+        "database.dbname": DATABASE,
+        "topic.prefix": PREFIX,
+        "plugin.name": "pgoutput",
+        "slot.name": slot,
+        "snapshot.mode": "no_data",
+        "publication.name": "everything",
+        "publication.autocreate.mode": "disabled",
         **more,
     }
     command = ["java", "-Xmx400m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", classpath]
     process = subprocess.Popen(
-        [*command, "DebeziumRecords"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=open("/tmp/wt-extra/cdc-postgres/dbz.err","w"), text=True
+        [*command, "DebeziumRecords"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=open("/tmp/wt-extra/cdc-postgres/dbz.err", "w"),
+        text=True,
     )
     assert process.stdin is not None and process.stdout is not None
     watchdog = threading.Timer(RUN_TIMEOUT_S, process.kill)
@@ -152,7 +172,9 @@ def debezium_records(port: int, classpath: str, slot: str, more: dict[str, str])
             records.append(json.loads(line))
             if is_last(records[-1]):
                 return records
-        raise AssertionError(f"Debezium's run {slot} ended after {len(records)} records, before the last change")
+        raise AssertionError(
+            f"Debezium's run {slot} ended after {len(records)} records, before the last change"
+        )
     finally:
         process.kill()
         process.wait()

@@ -33,13 +33,25 @@ def running_server() -> Iterator[int]:
     if user is not None:
         os.chown(directory, pwd.getpwnam(user).pw_uid, -1)
     data = directory / "data"
-    _run([PROGRAMS / "initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "-N"], user)
+    _run(
+        [PROGRAMS / "initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "-N"],
+        user,
+    )
     port = _free_port()
     options = {
-        **{"port": port, "listen_addresses": "127.0.0.1", "unix_socket_directories": directory},
-        **{"wal_level": "logical", "max_replication_slots": 20, "max_wal_senders": 20},
-        **{"shared_buffers": "16MB", "fsync": "off", "full_page_writes": "off", "timezone": "UTC"},
-        **{"wal_sender_timeout": "60s", "max_prepared_transactions": 5, "track_commit_timestamp": "on"},
+        "port": port,
+        "listen_addresses": "127.0.0.1",
+        "unix_socket_directories": directory,
+        "wal_level": "logical",
+        "max_replication_slots": 20,
+        "max_wal_senders": 20,
+        "shared_buffers": "16MB",
+        "fsync": "off",
+        "full_page_writes": "off",
+        "timezone": "UTC",
+        "wal_sender_timeout": "60s",
+        "max_prepared_transactions": 5,
+        "track_commit_timestamp": "on",
     }
     settings = " ".join(f"-c {name}={value}" for name, value in options.items())
     control = [PROGRAMS / "pg_ctl", "-D", data, "-w", "-t", str(START_TIMEOUT_S), "-l", directory / "log"]

@@ -24,7 +24,8 @@ def written(record: SourceRecord) -> dict[str, Any]:
         "value_schema": schema_written(record.value_schema),
         "value": value_written(record.value),
         "headers": [
-            [each.key, [schema_written(each.schema) or "", value_written(each.value)]] for each in record.headers
+            [each.key, [schema_written(each.schema) or "", value_written(each.value)]]
+            for each in record.headers
         ],
     }
 
@@ -61,7 +62,11 @@ def value_written(value: Any) -> Any:
     if isinstance(value, bytes):
         return f"bytes {value.hex()}"
     if isinstance(value, float):
-        return value if math.isfinite(value) else {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(value)]
+        return (
+            value
+            if math.isfinite(value)
+            else {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(value)]
+        )
     return _logical_written(value)
 
 

@@ -109,6 +109,8 @@ class Catalog:
         return found
 
 
-def _table(oid: int, schema: str, name: str, columns: Sequence[Any] | None, key: Sequence[str] | None) -> TableFacts:
+def _table(
+    oid: int, schema: str, name: str, columns: Sequence[Any] | None, key: Sequence[str] | None
+) -> TableFacts:
     by_name = {each[0]: ColumnFacts(*each) for each in columns or ()}
     return TableFacts(oid, schema, name, by_name, tuple(key or ()))

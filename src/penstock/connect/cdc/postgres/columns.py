@@ -1,10 +1,11 @@
-"""Columns' schemas, and the functions that turn PostgreSQL's texts into their values, as Debezium 3.6.1 has them.
+"""Columns' schemas, and the functions that turn PostgreSQL's texts into values, as Debezium 3.6.1 has them. Pure.
 
-A `ColumnType` is chosen once per column, by type and modifier; rows then call `convert` only. Pure.
+A `ColumnType` is chosen once per column, by type and modifier; rows then call `convert` only.
 
-Where it differs from Debezium: ``name`` columns keep their text (null there), numeric keeps a negative scale (2046
-for -2 there), times in arrays keep their microseconds, NULL is allowed in arrays of enums' values only as far as
-the schema says, and geometric types of ``include.unknown.datatypes`` keep the server's text.
+Differences from Debezium, all on purpose: ``name`` columns keep their text (null there), numeric keeps a negative
+scale (2046 for -2 there), times in arrays keep their microseconds, arrays of bit(n) are left out (a column of nulls
+there), and geometric types of ``include.unknown.datatypes`` keep the server's text. In ``time.precision.mode``
+connect, values outside the years 1 to 9999 become null, and 24:00:00 becomes 00:00:00, for Python's types end there.
 """
 
 from __future__ import annotations
@@ -85,8 +86,8 @@ _NO_ARRAYS: Final = {"money", "name", "interval", "bit", "varbit", "xml", "point
 class ColumnType:
     """The schema of a column that may not be null, and its values.
 
-    `convert` raises DataError for a text that has no value. `fallback` stands for null in a column that may not
-    be null, and `unchanged` for a value that the server did not send.
+    `convert` raises DataError for a text that has no value. `fallback` stands for null in a column that may
+    not be null, and `unchanged` for a value that the server did not send.
     """
 
     schema: Schema
@@ -103,12 +104,8 @@ def column_type(catalog: Catalog, settings: ValueSettings, oid: int, modifier: i
     found = _value_type(catalog, settings, catalog.types[oid], modifier)
     if found is None:
         return None
-    return ColumnType(
-        found.schema,
-        found.convert,
-        found.fallback,
-        _unchanged(catalog, settings, catalog.types[oid], found.schema),
-    )
+    unchanged = _unchanged(catalog, settings, catalog.types[oid], found.schema)
+    return ColumnType(found.schema, found.convert, found.fallback, unchanged)
 
 
 def _value_type(
@@ -160,24 +157,24 @@ def _elements(elements: Elements, convert: Callable[[str], Any], nullable: bool)
 
 
 def _unchanged(catalog: Catalog, settings: ValueSettings, kind: PostgresType, schema: Schema) -> Any:
-    """Debezium's placeholder for a value that an update did not change; None if the schema has no room for it."""
+    """Debezium's placeholder for a value that an update did not change; None if the schema has none."""
     placeholder = settings.unavailable_value_placeholder
     text = placeholder.decode(errors="replace")
     if kind.name == "hstore":
         return {text: text} if settings.hstore is HstoreMode.MAP else hstore_json({text: text})
-    if kind.is_array:
-        return _unchanged_array(catalog.types[kind.element_oid].name, placeholder, text)
+    if kind.is_array and schema.value_schema is not None:
+        return _unchanged_array(catalog.types[kind.element_oid].name, schema.value_schema.type, placeholder)
     if schema.type is Type.STRING:
         return text
     return placeholder if kind.name == "bytea" and settings.binary is BinaryMode.BYTES else None
 
 
-def _unchanged_array(element: str, placeholder: bytes, text: str) -> Any:
+def _unchanged_array(element: str, kind: Type, placeholder: bytes) -> Any:
     if element in ("text", "varchar", "bpchar", "json", "jsonb"):
-        return [text]
-    if element == "bytea":
+        return [placeholder.decode(errors="replace")]
+    if element == "bytea" and kind is Type.BYTES:
         return [placeholder]
-    if element in ("int4", "date", "int8"):
+    if element in ("int4", "date", "int8") and kind in (Type.INT32, Type.INT64):
         return [each - 256 if each > 127 else each for each in placeholder]
     if element == "uuid":
         digest = hashlib.md5(placeholder, usedforsecurity=False).digest()

@@ -17,8 +17,14 @@ _STAND_INS: Final = {
     **dict.fromkeys(["bpchar", "varchar", "text", "xml"], ""),
     **dict.fromkeys(["float4", "float8", "int2", "int4", "int8", "numeric"], "0"),
     **dict.fromkeys(["json", "jsonb"], "{}"),
-    **{"bool": "f", "bit": "00", "varbit": "0", "interval": "", "uuid": "00000000-0000-0000-0000-000000000000"},
-    **{"date": "1970-01-01", "time": "00:00:00", "timestamp": "1970-01-01 00:00:00"},
+    "bool": "f",
+    "bit": "00",
+    "varbit": "0",
+    "interval": "",
+    "uuid": "00000000-0000-0000-0000-000000000000",
+    "date": "1970-01-01",
+    "time": "00:00:00",
+    "timestamp": "1970-01-01 00:00:00",
     "timestamptz": "1970-01-01 00:00:00+00",
 }
 """The types whose defaults Debezium tells, and the text of the value that stands for a function's."""
@@ -43,5 +49,3 @@ def default_value(kind: PostgresType, column: ColumnType, expression: str | None
     except (DataError, ValueError, ArithmeticError):
         return None  # an expression such as 1 + 1
     return None if isinstance(value, Struct) else value  # a struct cannot be a default (KAFKA-12694)
-
-

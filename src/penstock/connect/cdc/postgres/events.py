@@ -1,22 +1,25 @@
 """Makes Debezium's records from the messages of a replication stream. Pure, apart from the clock it is given.
 
 `EventWriter` follows transactions as they come, in protocol version 1. Each record carries the offset after it, in
-Debezium's shape: ``lsn`` is its own position, ``lsn_proc`` the last position that is done, ``lsn_commit`` that of the
-last commit. Differences from Debezium, all on purpose:
+Debezium's shape: ``lsn`` is its own position, ``lsn_proc`` the last position that is done, ``lsn_commit`` that
+of the last commit. Differences from Debezium, all on purpose:
 
-- An update or delete whose replica identity lacks a column of the key (REPLICA IDENTITY USING INDEX) never makes up
-  the missing part: the update is a plain ``u``, the delete has no key and no tombstone. Debezium writes 0 or "".
+- An update or delete whose replica identity lacks a column of the key (REPLICA IDENTITY USING INDEX, or
+  message.key.columns) never makes up the missing part: the update is a plain ``u``, the delete has no key and no
+  tombstone. Debezium takes 0 or "" for the missing part, and so deletes a row that may be another.
 - A table without a key has no tombstones.
-- The transaction's count of logical messages is named ``message``; Debezium names a Java object.
+- A transaction counts its logical messages together, as ``message``; Debezium counts each by itself, under the name
+  of a Java object.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from penstock.connect.cdc.postgres.errors import ReplicationProtocolError
+from penstock.connect.cdc.postgres.framing import format_lsn
 from penstock.connect.cdc.postgres.messages import (
     Begin,
     Commit,
@@ -30,7 +33,7 @@ from penstock.connect.cdc.postgres.messages import (
     TypeName,
     Update,
 )
-from penstock.connect.cdc.postgres.pgoutput import Column, read_columns
+from penstock.connect.cdc.postgres.pgoutput import Column, Unchanged, read_columns
 from penstock.connect.cdc.postgres.scalars import binary
 from penstock.connect.cdc.postgres.schemas import SOURCE, TRANSACTION_BLOCK, TableSchema
 from penstock.connect.cdc.postgres.settings import ValueSettings
@@ -102,8 +105,12 @@ class Position:
     def offset(self) -> dict[str, Any]:
         """The offset in Debezium's shape."""
         parts = {
-            **{"lsn_proc": self.processed, "messageType": self.message_type, "lsn_commit": self.committed},
-            **{"lsn": self.lsn, "txId": self.xid, "ts_usec": self.committed_us},
+            "lsn_proc": self.processed,
+            "messageType": self.message_type,
+            "lsn_commit": self.committed,
+            "lsn": self.lsn,
+            "txId": self.xid,
+            "ts_usec": self.committed_us,
         }
         return {name: value for name, value in parts.items() if value is not None}
 
@@ -208,7 +215,10 @@ class EventWriter:
         old = None if message.old is None else read_columns(message.old)
         key = table.key(_with_unchanged(new, old))
         after, before = table.value(new, old), None if old is None else table.value(old)
-        if old is None or not _identifies(table, old) or key == (old_key := table.key(old)):
+        if old is None or (message.old_is_key and not table.is_identified):
+            return [self._change(table, "u", key, before, after)]
+        old_key = table.key(old)
+        if old_key == key:
             return [self._change(table, "u", key, before, after)]
         return self._changed_key(table, old_key, key, before, after)
 
@@ -228,7 +238,7 @@ class EventWriter:
         if table is None or "d" in self._settings.skipped_operations:
             return []
         old = read_columns(message.old)
-        key = table.key(old) if _identifies(table, old) else None
+        key = None if message.old_is_key and not table.is_identified else table.key(old)
         record = self._change(table, "d", key, before=table.value(old))
         if key is None or not self._settings.tombstones:
             return [record]
@@ -257,7 +267,9 @@ class EventWriter:
         value = Struct(
             schema,
             {
-                **{"op": "m", "ts_ms": self._clock_us() // 1000, "source": self._source("", "")},
+                "op": "m",
+                "ts_ms": self._clock_us() // 1000,
+                "source": self._source("", ""),
                 "transaction": self._block("message") if message.transactional else None,
                 "message": Struct(part, {"prefix": message.prefix, "content": content}),
             },
@@ -273,7 +285,9 @@ class EventWriter:
 
     def _table(self, relation: int, lsn: int, message_type: str, done: bool = True) -> TableSchema | None:
         if relation not in self._tables:
-            raise ReplicationProtocolError(f"a change names the relation {relation}, which was not described before")
+            raise ReplicationProtocolError(
+                f"a change at {format_lsn(lsn)} names the unknown relation {relation}"
+            )
         table = self._tables[relation]
         if table is not None:
             self.position.move(lsn, message_type, done)
@@ -303,14 +317,7 @@ class EventWriter:
         return self._placed(record)
 
     def _tombstone(self, deleted: SourceRecord) -> SourceRecord:
-        return SourceRecord(
-            topic=deleted.topic,
-            key=deleted.key,
-            key_schema=deleted.key_schema,
-            headers=deleted.headers,
-            source_partition=deleted.source_partition,
-            source_offset=deleted.source_offset,
-        )
+        return replace(deleted, value=None, value_schema=None)
 
     def _block(self, collection: str) -> Struct | None:
         """The transaction block of an event, which is counted."""
@@ -335,35 +342,26 @@ class EventWriter:
         offset = self.position.offset()
         if self._metadata is not None:
             offset.update(self._metadata.offset())
-        return SourceRecord(
-            topic=record.topic,
-            key=record.key,
-            key_schema=record.key_schema,
-            value=record.value,
-            value_schema=record.value_schema,
-            headers=record.headers,
-            source_partition=self._partition,
-            source_offset=offset,
-        )
-
-
-def _identifies(table: TableSchema, old: Sequence[Column]) -> bool:
-    """Whether an old tuple has all columns of the key."""
-    return all(old[each.index] is not None or not each.not_null for each in table.keys)
+        return replace(record, source_partition=self._partition, source_offset=offset)
 
 
 def _with_unchanged(new: Sequence[Column], old: Sequence[Column] | None) -> Sequence[Column]:
     """The new tuple with unchanged columns from the old one."""
     if old is None:
         return new
-    return [before if not isinstance(after, str) and after is not None else after for after, before in zip(new, old, strict=True)]
+    return [before if after is Unchanged.TOAST else after for after, before in zip(new, old, strict=True)]
 
 
 def _message_value(content: Schema) -> Schema:
-    part = Schema.struct(
-        {"prefix": OPTIONAL_STRING, "content": content}, name="io.debezium.connector.postgresql.Message", version=1
-    )
-    fields = {"op": STRING, "ts_ms": OPTIONAL_INT64, "source": SOURCE, "transaction": TRANSACTION_BLOCK, "message": part}
+    parts = {"prefix": OPTIONAL_STRING, "content": content}
+    part = Schema.struct(parts, name="io.debezium.connector.postgresql.Message", version=1)
+    fields = {
+        "op": STRING,
+        "ts_ms": OPTIONAL_INT64,
+        "source": SOURCE,
+        "transaction": TRANSACTION_BLOCK,
+        "message": part,
+    }
     return Schema.struct(fields, name="io.debezium.connector.postgresql.MessageValue", version=1)
 
 

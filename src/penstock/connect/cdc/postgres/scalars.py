@@ -1,4 +1,4 @@
-"""Value types that depend on a setting or a modifier: numbers, bytes, bits, intervals, points and hstores. Pure."""
+"""Value types that depend on a setting or a modifier: numbers, bytes, bits, intervals, points, hstores. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from penstock.connect.cdc.postgres.settings import (
 )
 from penstock.connect.cdc.postgres.temporal import iso_interval, micros_of_interval, read_interval
 from penstock.connect.cdc.postgres.value_types import ValueType, named
-from penstock.connect.data.logical import decimal_schema
+from penstock.connect.data.logical import DECIMAL_NAME, decimal_schema
 from penstock.connect.data.schema import (
     BOOLEAN,
     BYTES,
@@ -52,6 +52,7 @@ UNLIMITED: Final = 2_147_483_647
 
 _EXACT: Final = Context(prec=200_000)
 """Digits enough for every numeric, which has at most 147,455."""
+_NO_TIME: Final = "P0Y0M0DT0H0M0S"
 _SPECIAL: Final = {"NaN": "NAN", "Infinity": "POSITIVE_INFINITY", "-Infinity": "NEGATIVE_INFINITY"}
 """Debezium's texts of the numerics that are no numbers."""
 
@@ -60,19 +61,27 @@ def numeric(settings: ValueSettings, modifier: int) -> ValueType:
     """numeric(p,s): the modifier holds precision and scale, or is -1."""
     if settings.decimal is DecimalMode.DOUBLE:
         return ValueType(FLOAT64, float, 0.0)
-    precision, scale = ((modifier - 4) >> 16 & 0xFFFF, _scale(modifier)) if modifier >= 4 else (0, 0)
-    if settings.decimal is DecimalMode.STRING:
-        zero = f"{Decimal(0).scaleb(-scale):f}" if scale > 0 else "0"
-        return ValueType(STRING, lambda text: _SPECIAL.get(text, text), zero)
     if modifier < 4:
+        if settings.decimal is DecimalMode.STRING:
+            return ValueType(STRING, lambda text: _SPECIAL.get(text, text), "0")
         return ValueType(VARIABLE_SCALE_DECIMAL, _variable_scale, _variable_scale("0"))
+    scale = _scale(modifier)
     unit = Decimal(1).scaleb(-scale)
-    schema = decimal_schema(scale)
-    parameters = {**(schema.parameters or {}), "connect.decimal.precision": str(precision)}
-    schema = Schema(Type.BYTES, name=schema.name, version=schema.version, parameters=parameters)
-    return ValueType(
-        schema, lambda text: _finite(text).quantize(unit, context=_EXACT), Decimal(0).quantize(unit)
-    )
+    if settings.decimal is DecimalMode.STRING:
+        return ValueType(
+            STRING, lambda text: _SPECIAL.get(text) or _scaled_text(text, unit), _scaled_text("0", unit)
+        )
+    parameters = {"scale": str(scale), "connect.decimal.precision": str(modifier - 4 >> 16 & 0xFFFF)}
+    schema = Schema(Type.BYTES, name=DECIMAL_NAME, version=1, parameters=parameters)
+    return ValueType(schema, lambda text: _scaled(text, unit), _scaled("0", unit))
+
+
+def _scaled(text: str, unit: Decimal) -> Decimal:
+    return _finite(text).quantize(unit, context=_EXACT)
+
+
+def _scaled_text(text: str, unit: Decimal) -> str:
+    return f"{_scaled(text, unit):f}"
 
 
 def _scale(modifier: int) -> int:
@@ -87,14 +96,13 @@ def _finite(text: str) -> Decimal:
 
 
 def _variable_scale(text: str) -> Struct:
-    value = _finite(text)
-    sign, digits, exponent = value.normalize(_EXACT).as_tuple()
+    value = _finite(text).normalize(_EXACT)
+    exponent = value.as_tuple().exponent
     assert isinstance(exponent, int)
-    unscaled = int("".join(map(str, digits))) * 10 ** max(exponent, 0) * (-1 if sign else 1)
+    scale = max(-exponent, 0)
+    unscaled = int(value.scaleb(scale, _EXACT))
     size = (unscaled + (unscaled < 0)).bit_length() // 8 + 1
-    return Struct.of_values(
-        VARIABLE_SCALE_DECIMAL, [max(-exponent, 0), unscaled.to_bytes(size, "big", signed=True)]
-    )
+    return Struct.of_values(VARIABLE_SCALE_DECIMAL, [scale, unscaled.to_bytes(size, "big", signed=True)])
 
 
 def money(settings: ValueSettings, modifier: int = -1) -> ValueType:
@@ -104,9 +112,10 @@ def money(settings: ValueSettings, modifier: int = -1) -> ValueType:
         return ValueType(FLOAT64, lambda text: float(_amount(text)), 0.0)
     if settings.decimal is DecimalMode.STRING:
         return ValueType(STRING, lambda text: f"{_amount(text):f}", f"{Decimal(0).quantize(unit):f}")
-    schema = decimal_schema(settings.money_fraction_digits)
     return ValueType(
-        schema, lambda text: _amount(text).quantize(unit, ROUND_HALF_UP), Decimal(0).quantize(unit)
+        decimal_schema(settings.money_fraction_digits),
+        lambda text: _amount(text).quantize(unit, ROUND_HALF_UP, _EXACT),
+        Decimal(0).quantize(unit),
     )
 
 
@@ -146,9 +155,7 @@ def interval(settings: ValueSettings, modifier: int = -1) -> ValueType:
     """interval: microseconds, or ISO 8601."""
     if settings.interval is IntervalMode.STRING:
         schema = named(Type.STRING, "io.debezium.time.Interval")
-        return ValueType(
-            schema, lambda text: iso_interval(read_interval(text)), iso_interval(read_interval(""))
-        )
+        return ValueType(schema, lambda text: iso_interval(read_interval(text)), _NO_TIME)
     schema = named(Type.INT64, "io.debezium.time.MicroDuration")
     return ValueType(schema, lambda text: micros_of_interval(read_interval(text)), 0)
 

@@ -34,14 +34,28 @@ _SNAPSHOT: Final = Schema(
     default="false",
     name="io.debezium.data.Enum",
     version=1,
-    parameters={"allowed": "true,first,first_in_data_collection,last_in_data_collection,last,false,incremental"},
+    parameters={
+        "allowed": "true,first,first_in_data_collection,last_in_data_collection,last,false,incremental"
+    },
 )
 SOURCE: Final = Schema.struct(
     {
-        **{"version": STRING, "connector": STRING, "name": STRING, "ts_ms": INT64, "snapshot": _SNAPSHOT},
-        **{"db": STRING, "sequence": OPTIONAL_STRING, "ts_us": OPTIONAL_INT64, "ts_ns": OPTIONAL_INT64},
-        **{"schema": STRING, "table": STRING, "txId": OPTIONAL_INT64, "lsn": OPTIONAL_INT64},
-        **{"xmin": OPTIONAL_INT64, "origin": OPTIONAL_STRING, "origin_lsn": OPTIONAL_INT64},
+        "version": STRING,
+        "connector": STRING,
+        "name": STRING,
+        "ts_ms": INT64,
+        "snapshot": _SNAPSHOT,
+        "db": STRING,
+        "sequence": OPTIONAL_STRING,
+        "ts_us": OPTIONAL_INT64,
+        "ts_ns": OPTIONAL_INT64,
+        "schema": STRING,
+        "table": STRING,
+        "txId": OPTIONAL_INT64,
+        "lsn": OPTIONAL_INT64,
+        "xmin": OPTIONAL_INT64,
+        "origin": OPTIONAL_STRING,
+        "origin_lsn": OPTIONAL_INT64,
     },
     name="io.debezium.connector.postgresql.Source",
     version=1,
@@ -86,6 +100,7 @@ class TableColumn:
     type: ColumnType
     not_null: bool
     schema: Schema
+    in_identity: bool
 
     def value(self, text: Column, old: Column = None) -> Any:
         """The value for the column of a tuple. ``old`` is the same column before the change, if it is known."""
@@ -124,6 +139,11 @@ class TableSchema:
         if self.key_schema is None:
             return None
         return Struct.of_values(self.key_schema, [each.value(row[each.index]) for each in self.keys])
+
+    @property
+    def is_identified(self) -> bool:
+        """Whether the replica identity has all columns of the key."""
+        return all(each.in_identity for each in self.keys)
 
     def value(self, row: Sequence[Column], old: Sequence[Column] | None = None) -> Struct:
         """The value of a row; unchanged columns come from ``old`` if it has them."""
@@ -179,12 +199,18 @@ def _column(
     not_null = facts is not None and facts.not_null
     default = default_value(catalog.types[column.type_oid], kind, facts.default if facts else None)
     schema = replace(kind.schema, optional=not not_null, default=default)
-    return TableColumn(index, column.name, kind, not_null, schema)
+    return TableColumn(index, column.name, kind, not_null, schema, column.is_key)
 
 
 def _envelope(name: str, value: Schema) -> Schema:
     times = {"ts_ms": OPTIONAL_INT64, "ts_us": OPTIONAL_INT64, "ts_ns": OPTIONAL_INT64}
-    parts = {"before": value, "after": value, "source": SOURCE, "transaction": TRANSACTION_BLOCK, "op": STRING}
+    parts = {
+        "before": value,
+        "after": value,
+        "source": SOURCE,
+        "transaction": TRANSACTION_BLOCK,
+        "op": STRING,
+    }
     return Schema.struct({**parts, **times}, name=name, version=2)
 
 

@@ -20,8 +20,11 @@ _COLLECTION: Final = Schema.struct(
 )
 _VALUE: Final = Schema.struct(
     {
-        **{"status": STRING, "id": STRING, "event_count": OPTIONAL_INT64},
-        **{"data_collections": Schema.array(_COLLECTION, optional=True), "ts_ms": INT64},
+        "status": STRING,
+        "id": STRING,
+        "event_count": OPTIONAL_INT64,
+        "data_collections": Schema.array(_COLLECTION, optional=True),
+        "ts_ms": INT64,
     },
     name="io.debezium.connector.common.TransactionMetadataValue",
     version=1,
