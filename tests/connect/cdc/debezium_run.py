@@ -5,88 +5,25 @@ that was created before. All of them therefore see the same messages and the sam
 """
 
 import json
-import re
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import psycopg
+from recorded_cases import HERE, RUNS, changes_of_types, other_changes, tables_of_types
 
 from penstock.connect.cdc.postgres.catalog import RELATIONS_QUERY, TYPES_QUERY
 from penstock.connect.cdc.postgres.framing import XLogData, read_frame
 
-HERE = Path(__file__).parent
 DATABASE = "cases"
 PREFIX = "pre"
 RUN_TIMEOUT_S = 120
 END_TABLE = "the_end"
 
-RUNS: dict[str, dict[str, str]] = {
-    "defaults": {"skipped.operations": "none"},
-    "metadata": {"provide.transaction.metadata": "true", "tombstones.on.delete": "false"},
-    "strings": {
-        "decimal.handling.mode": "string",
-        "time.precision.mode": "isostring",
-        "binary.handling.mode": "hex",
-        "interval.handling.mode": "string",
-        "hstore.handling.mode": "map",
-        "include.unknown.datatypes": "true",
-        "unavailable.value.placeholder": "hex:00ff41",
-    },
-    "doubles": {
-        "decimal.handling.mode": "double",
-        "time.precision.mode": "connect",
-        "binary.handling.mode": "base64",
-        "message.key.columns": "public.keyless:name;public.keyed:id,name",
-        "money.fraction.digits": "0",
-        "schema.name.adjustment.mode": "avro",
-    },
-    "nanoseconds": {"time.precision.mode": "nanoseconds", "binary.handling.mode": "base64-url-safe"},
-    "adaptive": {"time.precision.mode": "adaptive", "field.name.adjustment.mode": "avro_unicode"},
-    "microseconds": {"time.precision.mode": "microseconds"},
-}
-"""The configurations that Debezium runs with, by the name of the run."""
 
-
-def type_cases() -> list[tuple[str, list[str]]]:
-    """The types of type_cases.txt with their literals."""
-    cases: list[tuple[str, list[str]]] = []
-    for line in (HERE / "type_cases.txt").read_text().splitlines():
-        if line.startswith("  "):
-            cases[-1][1].extend(literal for literal in line.strip().split("; ") if literal)
-        elif line and not line.startswith("#"):
-            cases.append((line, []))
-    return cases
-
-
-def questions() -> str:
-    """All that the recorded answers depend on."""
-    texts = [(HERE / name).read_text() for name in ("type_cases.txt", "tables.sql", "changes.sql")]
-    return "\n".join([*texts, json.dumps(RUNS)])
-
-
-def tables_of_types() -> Iterator[str]:
-    for number, (kind, _) in enumerate(type_cases()):
-        yield f"create table t{number:03} (id int primary key, v {kind})"
-
-
-def changes_of_types() -> Iterator[str]:
-    for number, (kind, literals) in enumerate(type_cases()):
-        for row, literal in enumerate(["null", *literals]):
-            cast = literal if literal == "null" else f"({literal})::{kind}"
-            yield f"insert into t{number:03} values ({row}, {cast})"
-
-
-def other_changes() -> Iterator[list[str]]:
-    """The statements of changes.sql, one list a transaction."""
-    for block in re.split(r"^--.*\n", (HERE / "changes.sql").read_text(), flags=re.MULTILINE)[2:]:
-        yield [statement for statement in block.split(";\n") if statement.strip()]
-
-
-def record(port: int, classpath: str) -> dict[str, Any]:
+def record(port: int, command: list[str]) -> dict[str, Any]:
     """Make all changes on the server at this port, and return messages, catalog and Debezium's records."""
     where = f"host=127.0.0.1 port={port} user=postgres"
     with psycopg.connect(where, autocommit=True) as maintenance:
@@ -114,7 +51,7 @@ def record(port: int, classpath: str) -> dict[str, Any]:
             "types": [list(row) for row in connection.execute(TYPES_QUERY)],
             "relations": [list(row) for row in connection.execute(RELATIONS_QUERY)],
         }
-    runs = {name: debezium_records(port, classpath, name, more) for name, more in RUNS.items()}
+    runs = {name: debezium_records(port, command, name, more) for name, more in RUNS.items()}
     return {"catalog": catalog, "messages": list(messages(where, int(end[0]))), "runs": runs}
 
 
@@ -133,7 +70,7 @@ def messages(where: str, end: int) -> Iterator[list[Any]]:
                 return
 
 
-def debezium_records(port: int, classpath: str, slot: str, more: dict[str, str]) -> list[dict[str, Any]]:
+def debezium_records(port: int, command: list[str], slot: str, more: dict[str, str]) -> list[dict[str, Any]]:
     """The records of one run, up to the row of the last table, with its commit if that makes a record."""
     properties = {
         "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
@@ -152,15 +89,10 @@ def debezium_records(port: int, classpath: str, slot: str, more: dict[str, str])
         "publication.autocreate.mode": "disabled",
         **more,
     }
-    command = ["java", "-Xmx400m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", classpath]
-    process = subprocess.Popen(
-        [*command, "DebeziumRecords"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=open("/tmp/wt-extra/cdc-postgres/dbz.err", "w"),
-        text=True,
-    )
-    assert process.stdin is not None and process.stdout is not None
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True)
+    assert process.stdin is not None
+    assert process.stdout is not None
     watchdog = threading.Timer(RUN_TIMEOUT_S, process.kill)
     watchdog.start()
     try:

@@ -9,6 +9,7 @@ from penstock.connect.data.records import SourceRecord
 from penstock.connect.data.schema import Schema, Type
 from penstock.connect.data.struct import Struct
 
+_SPECIAL = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 _DAY_MS = 86_400_000
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 

@@ -92,21 +92,13 @@ class Catalog:
     @staticmethod
     def of_rows(types: Iterable[Sequence[Any]], relations: Iterable[Sequence[Any]]) -> Catalog:
         """The catalog from the rows of TYPES_QUERY and RELATIONS_QUERY."""
-        made = (PostgresType(*row[:8], tuple(row[8] or ())) for row in types)
-        tables = (
-            TableFacts(
-                oid, schema, name, {each[0]: ColumnFacts(*each) for each in columns or ()}, tuple(key or ())
-            )
-            for oid, schema, name, columns, key in relations
-        )
-        return Catalog({each.oid: each for each in made}, {each.oid: each for each in tables})
+        made = {row[0]: _type(*row) for row in types}
+        return Catalog(made, {row[0]: _table(*row) for row in relations})
 
-    def root(self, oid: int) -> PostgresType:
-        """The type below all domains. Raises KeyError for a type that the catalog does not have."""
-        found = self.types[oid]
-        while found.kind == "d":
-            found = self.types[found.base_oid]
-        return found
+
+def _type(oid: int, name: str, schema: str, kind: str, category: str, *more: Any) -> PostgresType:
+    element, base, modifier, labels = more
+    return PostgresType(oid, name, schema, kind, category, element, base, modifier, tuple(labels or ()))
 
 
 def _table(

@@ -1,11 +1,12 @@
-"""Columns' schemas, and the functions that turn PostgreSQL's texts into values, as Debezium 3.6.1 has them. Pure.
+"""Columns' schemas, and the functions that turn PostgreSQL's texts into values, as Debezium 3.6.1 has them.
 
-A `ColumnType` is chosen once per column, by type and modifier; rows then call `convert` only.
+Pure. A `ColumnType` is chosen once per column, by type and modifier; rows then call `convert` only.
 
-Differences from Debezium, all on purpose: ``name`` columns keep their text (null there), numeric keeps a negative
-scale (2046 for -2 there), times in arrays keep their microseconds, arrays of bit(n) are left out (a column of nulls
-there), and geometric types of ``include.unknown.datatypes`` keep the server's text. In ``time.precision.mode``
-connect, values outside the years 1 to 9999 become null, and 24:00:00 becomes 00:00:00, for Python's types end there.
+Differences from Debezium, all on purpose: ``name`` columns keep their text (null there), numeric keeps a
+negative scale (2046 for -2 there), times in arrays keep their microseconds, arrays of bit(n) are left out (a
+column of nulls there), and geometric types of ``include.unknown.datatypes`` keep the server's text. In
+``time.precision.mode`` connect, values outside the years 1 to 9999 become null, and 24:00:00 becomes
+00:00:00, for Python's types end there.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ from penstock.connect.cdc.postgres.times import (
     timestamptz_type,
     timetz_type,
 )
-from penstock.connect.cdc.postgres.value_types import ValueType, strings
+from penstock.connect.cdc.postgres.value_types import ValueType, bound, strings
+from penstock.connect.data.logical import DATE_NAME
 from penstock.connect.data.schema import BOOLEAN, FLOAT32, FLOAT64, INT16, INT32, INT64, Schema, Type
 from penstock.connect.errors import DataError
 
@@ -84,7 +86,7 @@ _NO_ARRAYS: Final = {"money", "name", "interval", "bit", "varbit", "xml", "point
 
 @dataclass(frozen=True, slots=True)
 class ColumnType:
-    """The schema of a column that may not be null, and its values.
+    """The schema of a column, and its values. `column_type` gives the one that may not be null.
 
     `convert` raises DataError for a text that has no value. `fallback` stands for null in a column that may
     not be null, and `unchanged` for a value that the server did not send.
@@ -143,10 +145,14 @@ def _array(
     if of_element is None:
         return None
     nullable = is_known and element.kind != "e" and element.name not in ("isbn",)
-    schema = Schema.array(of_element.schema.as_optional() if nullable else of_element.schema)
+    element_schema = of_element.schema.as_optional() if nullable else of_element.schema
     delimiter = ";" if element.name == "box" else ","
-    convert = of_element.convert
-    return ValueType(schema, lambda text: _elements(read_array(text, delimiter), convert, nullable), [])
+    convert = bound(of_element.convert, element_schema)
+    return ValueType(
+        Schema.array(element_schema),
+        lambda text: _elements(read_array(text, delimiter), convert, nullable),
+        [],
+    )
 
 
 def _elements(elements: Elements, convert: Callable[[str], Any], nullable: bool) -> list[Any]:
@@ -163,18 +169,19 @@ def _unchanged(catalog: Catalog, settings: ValueSettings, kind: PostgresType, sc
     if kind.name == "hstore":
         return {text: text} if settings.hstore is HstoreMode.MAP else hstore_json({text: text})
     if kind.is_array and schema.value_schema is not None:
-        return _unchanged_array(catalog.types[kind.element_oid].name, schema.value_schema.type, placeholder)
+        return _unchanged_array(catalog.types[kind.element_oid].name, schema.value_schema, placeholder)
     if schema.type is Type.STRING:
         return text
     return placeholder if kind.name == "bytea" and settings.binary is BinaryMode.BYTES else None
 
 
-def _unchanged_array(element: str, kind: Type, placeholder: bytes) -> Any:
+def _unchanged_array(element: str, schema: Schema, placeholder: bytes) -> Any:
     if element in ("text", "varchar", "bpchar", "json", "jsonb"):
         return [placeholder.decode(errors="replace")]
-    if element == "bytea" and kind is Type.BYTES:
+    if element == "bytea" and schema.type is Type.BYTES:
         return [placeholder]
-    if element in ("int4", "date", "int8") and kind in (Type.INT32, Type.INT64):
+    is_number = schema.type in (Type.INT32, Type.INT64) and schema.name != DATE_NAME
+    if element in ("int4", "date", "int8") and is_number:
         return [each - 256 if each > 127 else each for each in placeholder]
     if element == "uuid":
         digest = hashlib.md5(placeholder, usedforsecurity=False).digest()

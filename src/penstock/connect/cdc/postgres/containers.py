@@ -8,17 +8,24 @@ from typing import Final, TypeAlias
 
 from penstock.connect.errors import DataError
 
-Elements: TypeAlias = "list[str | None | Elements]"
+Elements: TypeAlias = "list[str | Elements | None]"
 """An array's elements: texts, None for NULL, and lists for further dimensions."""
 
 _DIMENSIONS: Final = re.compile(r"(\[[-+]?\d+:[-+]?\d+\])+=")
-_ARRAY_TOKEN: Final = re.compile(r'\s*(?:([{}])|"((?:[^"\\]|\\.)*)"|((?:[^{}",;\\]|\\.)+))\s*', re.DOTALL)
+_ARRAY_TOKENS: Final = {
+    delimiter: re.compile(
+        rf'\s*(?:([{{}}])|"((?:[^"\\]|\\.)*)"|((?:[^{{}}"{delimiter}\\]|\\.)+))\s*', re.DOTALL
+    )
+    for delimiter in ",;"
+}
+"""Braces, quoted and plain elements, by the delimiter of the element's type: ; for boxes, else a comma."""
 _HSTORE_PAIR: Final = re.compile(r'\s*"((?:[^"\\]|\\.)*)"=>(?:NULL|"((?:[^"\\]|\\.)*)")\s*', re.DOTALL)
 _ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
 
 
 def read_array(text: str, delimiter: str = ",") -> Elements:
     """Read an array such as ``{1,NULL,"a b"}``; lower bounds are left out. Raises DataError."""
+    pattern = _ARRAY_TOKENS[delimiter]
     bounds = _DIMENSIONS.match(text)
     position = bounds.end() if bounds else 0
     open_arrays: list[Elements] = [[]]
@@ -26,7 +33,7 @@ def read_array(text: str, delimiter: str = ",") -> Elements:
         if text[position] == delimiter:
             position += 1
             continue
-        token = _ARRAY_TOKEN.match(text, position)
+        token = pattern.match(text, position)
         if token is None:
             break
         position = token.end()

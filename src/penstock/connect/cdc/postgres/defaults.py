@@ -1,4 +1,7 @@
-"""The default of a column as a value: literals of SQL, and Debezium's stand-ins for what functions compute. Pure."""
+"""The default of a column as a value: a literal of SQL, or Debezium's stand-in for a function. Pure.
+
+Debezium ends a text at its first quote, even if it is doubled; ours is the whole text.
+"""
 
 from __future__ import annotations
 

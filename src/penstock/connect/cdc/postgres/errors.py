@@ -6,4 +6,4 @@ from penstock.connect.errors import ConnectError
 
 
 class ReplicationProtocolError(ConnectError):
-    """The server sent bytes that PostgreSQL's replication protocol does not allow, or that are not supported."""
+    """The server sent what PostgreSQL's replication protocol does not allow, or what is not supported."""

@@ -1,15 +1,16 @@
 """Makes Debezium's records from the messages of a replication stream. Pure, apart from the clock it is given.
 
-`EventWriter` follows transactions as they come, in protocol version 1. Each record carries the offset after it, in
-Debezium's shape: ``lsn`` is its own position, ``lsn_proc`` the last position that is done, ``lsn_commit`` that
-of the last commit. Differences from Debezium, all on purpose:
+`EventWriter` follows transactions as they come, in protocol version 1. Each record carries the offset after
+it, in Debezium's shape: ``lsn`` is its own position, ``lsn_proc`` the last position that is done, and
+``lsn_commit`` that of the last commit. Differences from Debezium, all on purpose:
 
 - An update or delete whose replica identity lacks a column of the key (REPLICA IDENTITY USING INDEX, or
-  message.key.columns) never makes up the missing part: the update is a plain ``u``, the delete has no key and no
-  tombstone. Debezium takes 0 or "" for the missing part, and so deletes a row that may be another.
+  message.key.columns) never makes up the missing part: the update is a plain ``u``, the delete has no key and
+  no tombstone. Debezium takes 0 or "" for the missing part, and so deletes a row that may be another.
 - A table without a key has no tombstones.
-- A transaction counts its logical messages together, as ``message``; Debezium counts each by itself, under the name
-  of a Java object.
+- A transaction counts its logical messages together, as ``message``; Debezium counts each by itself, under
+  the name of a Java object.
+- A NOT NULL timestamp without a default is 0 in the ``before`` of a delete; Debezium stops with an error.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ _HEARTBEAT: Final = Schema.struct({"ts_ms": INT64}, name="io.debezium.connector.
 
 @dataclass(frozen=True)
 class EventSettings:
-    """What records of a connector say of it, and which it leaves out."""
+    """The settings of a connector that its records depend on."""
 
     prefix: str
     database: str
@@ -148,7 +149,7 @@ class EventWriter:
         self._message_value = _message_value(binary(settings.values).schema.as_optional())
 
     def records(self, message: Message, lsn: int) -> list[SourceRecord]:
-        """The records of a message at this position. Raises ReplicationProtocolError for streamed transactions."""
+        """The records of a message at this position. Raises ReplicationProtocolError if it is streamed."""
         handle = _HANDLERS.get(type(message))
         if handle is None:
             raise ReplicationProtocolError(

@@ -55,8 +55,8 @@ def read_frame(data: bytes) -> XLogData | Keepalive:
 def status_update(received: int, flushed: int, now_us: int, reply_requested: bool = False) -> bytes:
     """Confirm WAL up to ``flushed``; the server may then discard it.
 
-    ``received`` is the end of what was read. Both are positions after the last byte. ``now_us`` is the client's
-    time in microseconds since 1970.
+    ``received`` is the end of what was read. Both are positions after the last byte. ``now_us`` is the
+    client's time in microseconds since 1970.
     """
     return _STATUS.pack(b"r", received, flushed, flushed, now_us - POSTGRES_EPOCH_US, reply_requested)
 

@@ -102,7 +102,7 @@ class Truncate(NamedTuple):
 
 
 class LogicalMessage(NamedTuple):
-    """A message of pg_logical_emit_message. One that is not transactional comes at once, outside transactions."""
+    """A message of pg_logical_emit_message; one that is not transactional comes at once, by itself."""
 
     transactional: bool
     lsn: int
@@ -132,7 +132,7 @@ class StreamCommit(NamedTuple):
 
 
 class StreamAbort(NamedTuple):
-    """A streamed transaction, or a part of it, rolls back. Position and time come with version 4 in parallel."""
+    """A streamed transaction, or a part of it, rolls back; position and time come in parallel streaming."""
 
     xid: int
     subtransaction_xid: int

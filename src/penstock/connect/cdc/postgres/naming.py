@@ -31,8 +31,8 @@ def topic_of(name: str) -> str:
 def adjuster(mode: str, is_field: bool) -> Callable[[str], str]:
     """The function for ``schema.name.adjustment.mode`` or ``field.name.adjustment.mode``.
 
-    `avro` replaces what Avro's names may not have with ``_``, `avro_unicode` with ``_u`` and the character's code,
-    the underscore included. Raises ConnectError for another mode than these and `none`.
+    `avro` replaces what Avro's names may not have with ``_``, `avro_unicode` with ``_u`` and the character's
+    code, the underscore included. Raises ConnectError for another mode than these and `none`.
     """
     if mode == "none":
         return lambda name: name

@@ -1,9 +1,9 @@
 """Decodes pgoutput, PostgreSQL's output plugin for logical replication, in protocol versions 1 to 4. Pure.
 
 Version 2 streams large transactions in blocks while they are in progress. Between stream start and stop, most
-messages carry the id of their (sub)transaction, so the decoder remembers whether a block is open. Version 3 adds
-two-phase commit, which is not supported: its messages raise an error. Version 4 adds position and time to
-stream aborts if the slot was started with ``streaming 'parallel'``.
+messages carry the id of their (sub)transaction, so the decoder remembers whether a block is open. Version 3
+adds two-phase commit, which is not supported: its messages raise an error. Version 4 adds position and time
+to stream aborts if the slot was started with ``streaming 'parallel'``.
 
 See "Logical Replication Message Formats" in PostgreSQL's manual.
 """
@@ -44,7 +44,7 @@ class Unchanged(Enum):
 
 
 class BinaryValue(bytes):
-    """A value in its type's binary format, which only comes if the slot was started with ``binary 'true'``."""
+    """A value in its type's binary format, from a slot that was started with ``binary 'true'``."""
 
 
 Column = str | BinaryValue | Unchanged | None
@@ -84,7 +84,7 @@ class Decoder:
             body.finish()
         except (IndexError, struct.error, UnicodeDecodeError, ValueError) as error:
             raise _error(
-                kind, lsn, f"is malformed at byte {body.position} of {len(data)}: {error}"
+                kind, lsn, f"is malformed at {body.position} of {len(data)} bytes: {error}"
             ) from error
         self._follow(message, kind, lsn)
         return message
@@ -94,9 +94,7 @@ class Decoder:
         if isinstance(message, StreamStart | StreamStop):
             opens = isinstance(message, StreamStart)
             if opens == self._in_stream:
-                raise _error(
-                    kind, lsn, f"came while {'a' if opens else 'no'} block of a transaction was open"
-                )
+                raise _error(kind, lsn, f"came while {'a' if opens else 'no'} block was open")
             self._in_stream = opens
 
 
@@ -109,7 +107,7 @@ def read_columns(data: bytes) -> list[Column]:
         body.finish()
     except (IndexError, struct.error, UnicodeDecodeError, ValueError) as error:
         raise ReplicationProtocolError(
-            f"a row is malformed at byte {body.position} of {len(data)}: {error}"
+            f"a row is malformed at {body.position} of {len(data)} bytes: {error}"
         ) from error
     return columns
 
@@ -292,9 +290,7 @@ _READERS: Final[dict[str, Callable[[_Body], Message]]] = {
 def _unknown(kind: str, lsn: int) -> ReplicationProtocolError:
     if kind in _TWO_PHASE:
         advice = "start the slot without two_phase"
-        return _error(
-            kind, lsn, f"is a {_TWO_PHASE[kind]} of two-phase commit, which is not supported; {advice}"
-        )
+        return _error(kind, lsn, f"is a {_TWO_PHASE[kind]}; two-phase commit is not supported; {advice}")
     return _error(kind, lsn, "is unknown")
 
 

@@ -1,4 +1,4 @@
-"""Value types that depend on a setting or a modifier: numbers, bytes, bits, intervals, points, hstores. Pure."""
+"""Value types that depend on a setting or a modifier: numbers, bytes, bits and more. Pure."""
 
 from __future__ import annotations
 

@@ -15,6 +15,7 @@ from penstock.connect.cdc.postgres.messages import Relation, RelationColumn
 from penstock.connect.cdc.postgres.naming import adjuster, data_topic
 from penstock.connect.cdc.postgres.pgoutput import BinaryValue, Column, Unchanged
 from penstock.connect.cdc.postgres.settings import ValueSettings
+from penstock.connect.cdc.postgres.value_types import bound
 from penstock.connect.data.schema import (
     INT64,
     OPTIONAL_INT64,
@@ -70,7 +71,7 @@ TRANSACTION_BLOCK: Final = Schema.struct(
 
 @dataclass(frozen=True)
 class NamingSettings:
-    """What names of topics and schemas depend on.
+    """The settings that names of topics and schemas depend on.
 
     `message_keys` holds ``message.key.columns``: functions that give a table's key columns or None.
     """
@@ -99,11 +100,10 @@ class TableColumn:
     name: str
     type: ColumnType
     not_null: bool
-    schema: Schema
     in_identity: bool
 
     def value(self, text: Column, old: Column = None) -> Any:
-        """The value for the column of a tuple. ``old`` is the same column before the change, if it is known."""
+        """The value for a column of a tuple. ``old`` is that column before the change, if it is known."""
         if text is Unchanged.TOAST:
             if not isinstance(old, str):
                 return self.type.unchanged
@@ -111,7 +111,7 @@ class TableColumn:
         if text is None:
             if not self.not_null:
                 return None
-            return self.type.fallback if self.schema.default is None else self.schema.default
+            return self.type.fallback if self.type.schema.default is None else self.type.schema.default
         if isinstance(text, BinaryValue | Unchanged):
             raise DataError(f"the column {self.name} is in binary format; start the slot without binary")
         try:
@@ -161,7 +161,7 @@ def table_schema(
     values: ValueSettings,
     naming: NamingSettings,
 ) -> TableSchema:
-    """The schemas of a relation. Without ``facts`` (a dropped table) nothing is known to be NOT NULL or a key."""
+    """The schemas of a relation. Without ``facts`` (a dropped table), no column is NOT NULL or of a key."""
     topic = data_topic(naming.prefix, relation.schema, relation.name)
     known = facts.columns if facts else {}
     columns = [
@@ -174,12 +174,12 @@ def table_schema(
     keys = tuple(by_name[name] for name in chosen if name in by_name)
     field_names = naming.adjust_field
     value_schema = Schema.struct(
-        {field_names(each.name): each.schema for each in columns},
+        {field_names(each.name): each.type.schema for each in columns},
         name=naming.adjust_schema(f"{topic}.Value"),
         optional=True,
     )
     key_schema = Schema.struct(
-        {field_names(each.name): each.schema for each in keys}, name=naming.adjust_schema(f"{topic}.Key")
+        {field_names(each.name): each.type.schema for each in keys}, name=naming.adjust_schema(f"{topic}.Key")
     )
     return TableSchema(
         *(relation.schema, relation.name, topic, tuple(columns), keys),
@@ -199,7 +199,8 @@ def _column(
     not_null = facts is not None and facts.not_null
     default = default_value(catalog.types[column.type_oid], kind, facts.default if facts else None)
     schema = replace(kind.schema, optional=not not_null, default=default)
-    return TableColumn(index, column.name, kind, not_null, schema, column.is_key)
+    kind = replace(kind, schema=schema, convert=bound(kind.convert, schema))
+    return TableColumn(index, column.name, kind, not_null, column.is_key)
 
 
 def _envelope(name: str, value: Schema) -> Schema:

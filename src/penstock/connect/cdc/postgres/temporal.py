@@ -123,9 +123,9 @@ class Interval(NamedTuple):
 
 def read_interval(text: str) -> Interval:
     """Read an interval such as ``1 year 2 mons -3 days +04:05:06.789``. Raises DataError."""
-    parts = {"year": 0, "mon": 0, "day": 0}
-    rest = _INTERVAL_PART.sub(lambda found: parts.__setitem__(found[2], int(found[1])) or "", text).strip()
-    years, months, days = parts.values()
+    parts = {found[2]: int(found[1]) for found in _INTERVAL_PART.finditer(text)}
+    rest = _INTERVAL_PART.sub("", text).strip()
+    years, months, days = (parts.get(name, 0) for name in ("year", "mon", "day"))
     if not rest:
         return Interval(years, months, days, 0, 0, 0)
     found = _INTERVAL_TIME.fullmatch(rest)

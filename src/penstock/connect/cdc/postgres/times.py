@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final, TypeVar
 
 from penstock.connect.cdc.postgres.settings import TimePrecision, ValueSettings
 from penstock.connect.cdc.postgres.temporal import (
@@ -24,6 +24,7 @@ from penstock.connect.data.logical import date_schema, time_schema, timestamp_sc
 from penstock.connect.data.schema import Type
 from penstock.connect.errors import DataError
 
+_Value = TypeVar("_Value")
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _INT64_MAX: Final = (1 << 63) - 1
 _DEFAULT_DIGITS: Final = 6
@@ -128,11 +129,11 @@ def _connect_timestamp(text: str) -> datetime.datetime:
     return _within(text, lambda: _EPOCH + datetime.timedelta(milliseconds=millis))
 
 
-def _within(text: str, make: Callable[[], Any]) -> Any:
+def _within(text: str, make: Callable[[], _Value]) -> _Value:
     """The value, if Python's years 1 to 9999 hold it. Raises DataError."""
     try:
         return make()
     except OverflowError:
         raise DataError(
-            f"{text} lies outside the years 1 to 9999 of time.precision.mode connect; other modes can express it"
+            f"{text} lies outside the years 1 to 9999 of time.precision.mode connect; use another mode"
         ) from None

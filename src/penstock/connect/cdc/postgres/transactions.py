@@ -1,7 +1,7 @@
-"""Transaction metadata (``provide.transaction.metadata``): boundaries as records, and the order of events. Pure.
+"""Transaction metadata (``provide.transaction.metadata``): boundaries as records, the order of events. Pure.
 
-An id is ``<xid>:<LSN>``. As in Debezium, the LSN is that of the event at hand, so the events of a transaction have
-the transaction's xid in common, not the whole id.
+An id is ``<xid>:<LSN>``. As in Debezium, the LSN is that of the event at hand, so the events of a transaction
+have only the transaction's xid in common.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class TransactionMetadata:
         return self._record("BEGIN", lsn, committed_us, None, None)
 
     def count(self, collection: str, lsn: int) -> list[Any]:
-        """Count an event of a table; gives its id and its places in the transaction and among the table's events."""
+        """Count an event of a table; gives its id and its places in transaction and table."""
         self._total += 1
         self._counts[collection] = self._counts.get(collection, 0) + 1
         return [f"{self._xid}:{lsn}", self._total, self._counts[collection]]

@@ -7,15 +7,28 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.connect.data.schema import Schema, Type
+from penstock.connect.data.struct import Struct
 
 
 @dataclass(frozen=True, slots=True)
 class ValueType:
-    """A schema for values that may not be null; `fallback` stands for null in a column that may not be null."""
+    """A schema of values that are not null; `fallback` stands for null in a column that may not be null."""
 
     schema: Schema
     convert: Callable[[str], Any]
     fallback: Any
+
+
+def bound(convert: Callable[[str], Any], schema: Schema) -> Callable[[str], Any]:
+    """The function for a field with this schema: a struct has to have its field's schema, optional or not."""
+    if schema.type is not Type.STRUCT:
+        return convert
+
+    def bound_convert(text: str) -> Struct:
+        made = convert(text)
+        return Struct.of_values(schema, [made.without_default(each.name) for each in schema.fields])
+
+    return bound_convert
 
 
 def named(kind: Type, name: str, parameters: Mapping[str, str] | None = None) -> Schema:
