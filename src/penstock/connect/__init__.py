@@ -6,7 +6,7 @@ Its rooms:
     definitions   the keys of configurations, as Kafka's ConfigDef has them; pure
     connector     the classes that users extend: tasks, connectors around them, and their contexts
     group         how the workers of one group share connectors and tasks, and sign requests to each other
-    stores        the three topics of a worker: configurations, source offsets and statuses, in Connect's records
+    stores        a worker's three topics: configurations, source offsets and statuses, in Connect's records
     cdc           change data capture: changes of databases as records, in Debezium's shape
 
 No worker runs connectors yet.

@@ -9,9 +9,10 @@ from collections import Counter
 from collections.abc import Callable, Collection
 
 from penstock.client.config import ClientConfig
-from penstock.connect.group.assignment import Assignment, Configured, ConnectorTaskId, ConnectProtocol
+from penstock.connect.group.assignment import Assignment, Configured, ConnectProtocol
 from penstock.connect.group.settings import GroupSettings
 from penstock.connect.group.worker_group import WorkerGroup
+from penstock.connect.task_id import ConnectorTaskId
 
 GROUP = "connect-group"
 MAX_DELAY_MS = 60_000

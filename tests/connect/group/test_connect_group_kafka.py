@@ -15,7 +15,6 @@ from penstock.connect.errors import DataError
 from penstock.connect.group.assignment import (
     Assignment,
     Configured,
-    ConnectorTaskId,
     ConnectProtocol,
     Generations,
     WorkerState,
@@ -36,6 +35,7 @@ from penstock.connect.group.session_keys import (
     check,
     sign,
 )
+from penstock.connect.task_id import ConnectorTaskId
 
 pytestmark = [pytest.mark.kafka, pytest.mark.longer, pytest.mark.timeout(600)]
 

@@ -14,7 +14,7 @@ from penstock.connect.stores.configs.model import (
     TasksUpdated,
 )
 from penstock.connect.stores.key_value import KeyValue
-from penstock.connect.stores.task_id import ConnectorTaskId
+from penstock.connect.task_id import ConnectorTaskId
 
 TWO: list[dict[str, str | None]] = [{"n": "0"}, {"n": "1"}]
 CONFIG: dict[str, str | None] = {"name": "c"}

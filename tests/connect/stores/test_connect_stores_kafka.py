@@ -30,7 +30,6 @@ from penstock.connect.stores import (
     Change,
     ConfigStore,
     ConnectorOffsets,
-    ConnectorTaskId,
     OffsetStore,
     OffsetWriter,
     RestartRequest,
@@ -49,6 +48,7 @@ from penstock.connect.stores.configs.image import ConfigImage
 from penstock.connect.stores.json_text import from_json, to_json
 from penstock.connect.stores.offsets.image import OffsetImage, distinct
 from penstock.connect.stores.statuses.image import StatusImage
+from penstock.connect.task_id import ConnectorTaskId
 from penstock.protocol.records import decode_batches
 from penstock.testing import Cluster as Node
 

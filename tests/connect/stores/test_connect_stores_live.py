@@ -18,7 +18,6 @@ from penstock.connect.stores import (
     Change,
     ConfigStore,
     ConnectorOffsets,
-    ConnectorTaskId,
     ConnectorUpdated,
     OffsetStore,
     OffsetWriter,
@@ -34,6 +33,7 @@ from penstock.connect.stores import (
 )
 from penstock.connect.stores.offsets.keys import Partition, key_of
 from penstock.connect.stores.topics import InternalTopic, require_topic
+from penstock.connect.task_id import ConnectorTaskId
 from penstock.protocol.records import Record, encode_batch
 from penstock.testing import Cluster as Node
 from waiting import wait_until

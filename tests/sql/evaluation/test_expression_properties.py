@@ -13,8 +13,9 @@ from typing import Any
 import duckdb
 from expression_cases import catalog, columns, projected, row_of
 
+from penstock.java.numbers import double_text
 from penstock.sql.evaluation import compile_row, compile_value
-from penstock.sql.evaluation.texts import format_double, parse_double
+from penstock.sql.evaluation.texts import parse_double
 from penstock.sql.language.times import format_date, format_timestamp, parse_date, parse_timestamp
 
 
@@ -161,7 +162,7 @@ def test_texts_of_doubles_and_times_are_read_as_they_were() -> None:
     with _seeded() as choose:
         for _ in range(2000):
             number = math.ldexp(choose.uniform(-1, 1), choose.randrange(-300, 300))
-            text = format_double(number)
+            text = double_text(number)
             assert parse_double(text) == number
             assert ("E" in text) is not (number == 0 or 1e-3 <= abs(number) < 1e7), text
             days = choose.randrange(-1_000_000, 4_000_000)

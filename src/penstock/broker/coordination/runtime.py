@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 from penstock.broker.coordination.partition import CoordinatorPartition, Outcome
 from penstock.broker.network.answers import Answer
 from penstock.coordinators.append_errors import append_error
-from penstock.coordinators.java_strings import partition_for
+from penstock.coordinators.partitions import partition_for
 from penstock.metadata.controller.topics import internal_topic
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import CreateTopicsRequest, CreateTopicsResponse

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from penstock.broker.following.fetcher import Fetcher, FollowerContext
-from penstock.coordinators.java_strings import java_hash_code
+from penstock.java.strings import hash_code
 
 if TYPE_CHECKING:
     from penstock.broker.following.leader_session import PartitionKey
@@ -22,7 +22,7 @@ _INT_MAX: Final = 0x7FFFFFFF
 
 def fetcher_number(topic: str, partition: int, per_leader: int) -> int:
     """The number of the leader's fetcher that a partition belongs to, counted from 0."""
-    mixed = (31 * java_hash_code(topic) + partition) & 0xFFFFFFFF
+    mixed = (31 * hash_code(topic) + partition) & 0xFFFFFFFF
     signed = mixed - (1 << 32) if mixed > _INT_MAX else mixed
     return (0 if signed == -(1 << 31) else abs(signed)) % per_leader
 

@@ -4,14 +4,7 @@ The bytes of the group protocol, the assignors and the signatures are pure. `Wor
 membership on the wire; it reads no topics, so its owner says what the config topic holds.
 """
 
-from penstock.connect.group.assignment import (
-    Assignment,
-    Configured,
-    ConnectorTaskId,
-    ConnectProtocol,
-    Work,
-    WorkerState,
-)
+from penstock.connect.group.assignment import Assignment, Configured, ConnectProtocol, Work, WorkerState
 from penstock.connect.group.session_keys import KeyRotation, RequestNotAuthentic, SessionKey, check, sign
 from penstock.connect.group.settings import GroupSettings
 from penstock.connect.group.worker_group import Listener, WorkerGroup
@@ -20,7 +13,6 @@ __all__ = [
     "Assignment",
     "Configured",
     "ConnectProtocol",
-    "ConnectorTaskId",
     "GroupSettings",
     "KeyRotation",
     "Listener",

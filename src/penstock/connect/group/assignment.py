@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final, NamedTuple, Protocol
 
-from penstock.connect.group.java_order import string_hash, utf16
+from penstock.connect.task_id import ConnectorTaskId
+from penstock.java.strings import hash_code, utf16
 
 NO_ERROR: Final = 0
 CONFIG_MISMATCH: Final = 1
@@ -38,19 +39,9 @@ class ConnectProtocol(Enum):
         raise ValueError(f"the group protocol is '{protocol_name}', expected one of {known}")
 
 
-class ConnectorTaskId(NamedTuple):
-    """One task of a connector."""
-
-    connector: str
-    task: int
-
-    def __str__(self) -> str:
-        return f"{self.connector}-{self.task}"
-
-
 def task_hash(task: ConnectorTaskId) -> int:
     """Return the hash code that Java gives to this task's id."""
-    return (31 * string_hash(task.connector) + task.task) & 0xFFFFFFFF
+    return (31 * hash_code(task.connector) + task.task) & 0xFFFFFFFF
 
 
 def task_order(task: ConnectorTaskId) -> tuple[bytes, int]:

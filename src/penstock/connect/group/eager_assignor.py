@@ -5,15 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import cycle
 
-from penstock.connect.group.assignment import (
-    Configured,
-    ConnectorTaskId,
-    Decision,
-    Generations,
-    Work,
-    task_order,
-)
-from penstock.connect.group.java_order import utf16
+from penstock.connect.group.assignment import Configured, Decision, Generations, Work, task_order
+from penstock.connect.task_id import ConnectorTaskId
+from penstock.java.strings import utf16
 
 
 class EagerAssignor:

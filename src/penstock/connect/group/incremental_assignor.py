@@ -18,16 +18,10 @@ import math
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final, TypeVar
 
-from penstock.connect.group.assignment import (
-    Configured,
-    ConnectorTaskId,
-    Decision,
-    Generations,
-    Work,
-    task_hash,
-    task_order,
-)
-from penstock.connect.group.java_order import copied, grown, string_hash, utf16
+from penstock.connect.group.assignment import Configured, Decision, Generations, Work, task_hash, task_order
+from penstock.connect.task_id import ConnectorTaskId
+from penstock.java.hash_order import copied, grown
+from penstock.java.strings import hash_code, utf16
 
 Item = TypeVar("Item")
 
@@ -66,7 +60,7 @@ class _Items:
     def among(self, wanted: _Items) -> _Items:
         """Return the items that are also wanted."""
         return _Items(
-            (name for name in copied(self.connectors, string_hash) if name in wanted.connectors),
+            (name for name in copied(self.connectors, hash_code) if name in wanted.connectors),
             (task for task in copied(self.tasks, task_hash) if task in wanted.tasks),
         )
 
@@ -105,7 +99,7 @@ class IncrementalCooperativeAssignor:
     def assign(
         self, configured: Configured, generations: Generations, running: Mapping[str, Work]
     ) -> Decision:
-        loads = {member: _Items(*running[member]) for member in grown(running, string_hash)}
+        loads = {member: _Items(*running[member]) for member in grown(running, hash_code)}
         wanted = _Items(configured.tasks, (task for tasks in configured.tasks.values() for task in tasks))
         active = _united(loads.values())
         self._check_memory(generations, active)
@@ -169,7 +163,7 @@ class IncrementalCooperativeAssignor:
                 candidates[at % len(candidates)].tasks[task] = None
             return _Items()
         idle = [member for member, load in loads.items() if not load]
-        self._candidates |= dict.fromkeys(grown(idle, string_hash))
+        self._candidates |= dict.fromkeys(grown(idle, hash_code))
         remaining_ms = min(self._due_ms - now_ms, self._max_delay_ms)
         self._delay_ms = remaining_ms if remaining_ms > 0 else self._max_delay_ms
         self._due_ms = now_ms + self._delay_ms

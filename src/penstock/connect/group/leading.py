@@ -10,7 +10,6 @@ from penstock.connect.group.assignment import (
     Assignment,
     Assignor,
     Configured,
-    ConnectorTaskId,
     ConnectProtocol,
     Decision,
     Generations,
@@ -19,6 +18,7 @@ from penstock.connect.group.assignment import (
 from penstock.connect.group.eager_assignor import EagerAssignor
 from penstock.connect.group.incremental_assignor import IncrementalCooperativeAssignor
 from penstock.connect.group.protocol import decode_state, encode_assignment
+from penstock.connect.task_id import ConnectorTaskId
 
 
 class GroupLeader:

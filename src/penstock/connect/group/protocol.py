@@ -11,8 +11,10 @@ from collections.abc import Iterable
 from typing import Final
 
 from penstock.connect.errors import DataError
-from penstock.connect.group.assignment import Assignment, ConnectorTaskId, ConnectProtocol, WorkerState
-from penstock.connect.group.java_order import copied, string_hash
+from penstock.connect.group.assignment import Assignment, ConnectProtocol, WorkerState
+from penstock.connect.task_id import ConnectorTaskId
+from penstock.java.hash_order import copied
+from penstock.java.strings import hash_code
 
 _CONNECTOR: Final = -1
 """The number, among those of tasks, that stands for the connector itself."""
@@ -46,7 +48,7 @@ def encode_assignment(assignment: Assignment, protocol: ConnectProtocol) -> byte
     data.string(assignment.leader, "leader")
     data.string(assignment.leader_url, "leader-url")
     data.number(">q", assignment.config_offset)
-    data.work(copied(assignment.connectors, string_hash), assignment.tasks)
+    data.work(copied(assignment.connectors, hash_code), assignment.tasks)
     if protocol is not ConnectProtocol.EAGER:
         data.work(dict.fromkeys(assignment.revoked_connectors), assignment.revoked_tasks)
         data.number(">i", assignment.delay_ms)

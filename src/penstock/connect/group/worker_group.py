@@ -27,7 +27,6 @@ from penstock.client.groups.membership import Membership
 from penstock.connect.group.assignment import (
     Assignment,
     Configured,
-    ConnectorTaskId,
     ConnectProtocol,
     Generations,
     WorkerState,
@@ -35,6 +34,7 @@ from penstock.connect.group.assignment import (
 from penstock.connect.group.leading import GroupLeader
 from penstock.connect.group.protocol import decode_assignment, encode_state
 from penstock.connect.group.settings import GroupSettings
+from penstock.connect.task_id import ConnectorTaskId
 
 log = logging.getLogger(__name__)
 

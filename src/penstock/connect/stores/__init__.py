@@ -27,7 +27,6 @@ from penstock.connect.stores.offsets.store import OffsetStore
 from penstock.connect.stores.offsets.writer import OffsetWriter
 from penstock.connect.stores.statuses.model import State, Status, TopicStatus
 from penstock.connect.stores.statuses.store import StatusStore
-from penstock.connect.stores.task_id import ConnectorTaskId
 from penstock.connect.stores.topics import InternalTopic, config_topic, offset_topic, status_topic
 from penstock.connect.stores.writers import PrivilegedWriteError, TransactionalWriter
 
@@ -38,7 +37,6 @@ __all__ = [
     "ConnectorOffset",
     "ConnectorOffsets",
     "ConnectorRemoved",
-    "ConnectorTaskId",
     "ConnectorUpdated",
     "InternalTopic",
     "KeyValue",

@@ -12,17 +12,13 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from decimal import Decimal
 from typing import Any, Final
 
 from penstock.connect.errors import DataError
+from penstock.java.numbers import double_text
 
 _ESCAPED: Final = re.compile(r'["\\\x00-\x1f\U00010000-\U0010ffff]')
 _ESCAPES: Final = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
-
-# Java prints doubles between these powers of ten without an exponent.
-_PLAIN_FROM: Final = -3
-_PLAIN_BELOW: Final = 7
 
 
 def to_json(value: object) -> bytes | None:
@@ -47,20 +43,6 @@ def from_json(data: bytes | None) -> Any:
         return _DECODER.raw_decode(text)[0] if text else None
     except (ValueError, RecursionError) as error:
         raise DataError(f"Converting byte[] to Kafka Connect data failed: {error}") from error
-
-
-def java_double(number: float) -> str:
-    """Format a finite number as Java's Double.toString does since Java 19: 0.25, 1.0E10."""
-    decimal = Decimal(repr(number))
-    if not decimal:
-        return "-0.0" if decimal.is_signed() else "0.0"
-    sign, digits, _ = decimal.normalize().as_tuple()
-    exponent = decimal.adjusted()
-    if _PLAIN_FROM <= exponent < _PLAIN_BELOW:
-        plain = format(decimal.normalize(), "f")
-        return plain if "." in plain else f"{plain}.0"
-    text = "".join(map(str, digits))
-    return f"{'-' if sign else ''}{text[0]}.{text[1:] or '0'}E{exponent}"
 
 
 def _text(value: object) -> str:
@@ -93,9 +75,7 @@ def _mapping(value: Mapping[Any, object]) -> str:
 
 
 def _float(value: float) -> str:
-    if math.isfinite(value):
-        return java_double(value)
-    return '"NaN"' if math.isnan(value) else '"Infinity"' if value > 0 else '"-Infinity"'
+    return double_text(value) if math.isfinite(value) else f'"{double_text(value)}"'
 
 
 def _quoted(text: str) -> str:

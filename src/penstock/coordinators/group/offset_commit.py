@@ -6,8 +6,8 @@ from penstock.coordinators.group.records import offset_record, offset_tombstone
 from penstock.coordinators.group.results import Caller
 from penstock.coordinators.group.shard import Shard
 from penstock.coordinators.group.states import ClassicGroupState
-from penstock.coordinators.java_strings import utf16_length
 from penstock.coordinators.records import Records
+from penstock.java.strings import utf16_length
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import (
     OffsetCommitRequest,

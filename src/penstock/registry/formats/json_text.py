@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections import Counter
 from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final, TypeAlias
 
+from penstock.java.numbers import double_text
+from penstock.java.strings import utf16
 from penstock.registry.formats.errors import SchemaError
 
 Json: TypeAlias = Any  # None, bool, int, Decimal, str, list, dict
@@ -98,26 +101,10 @@ def _escape(match: re.Match[str]) -> str:
     return _SHORT.get(match[0]) or f"\\u{ord(match[0]):04X}"
 
 
-def utf16(text: str) -> bytes:
-    """Return a key that sorts strings in Java's order."""
-    return text.encode("utf-16-be", "surrogatepass")
-
-
 def java_double(value: Decimal) -> str:
-    """Format a number as Java formats a double: 1.0E10, 0.25."""
+    """Format a number as Java formats a double, an infinite one as a string."""
     number = float(value)
-    if number in (float("inf"), float("-inf")):
-        return '"Infinity"' if number > 0 else '"-Infinity"'
-    if number == 0:
-        return "-0.0" if value.is_signed() else "0.0"
-    sign, digits, _ = Decimal(repr(number)).normalize().as_tuple()
-    text = "".join(map(str, digits))
-    point = Decimal(repr(number)).adjusted()
-    if -3 <= point < 7:
-        plain = format(Decimal(repr(number)), "f")
-        plain = plain.rstrip("0").rstrip(".") if "." in plain else plain
-        return plain if "." in plain else f"{plain}.0"
-    return f"{'-' if sign else ''}{text[0]}.{text[1:] or '0'}E{point}"
+    return f'"{double_text(number)}"' if math.isinf(number) else double_text(number)
 
 
 def kind(value: Json) -> str:

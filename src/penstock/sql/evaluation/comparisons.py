@@ -8,6 +8,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Final
 
+from penstock.java.strings import utf16
 from penstock.sql.evaluation import order
 from penstock.sql.evaluation.code import Code
 from penstock.sql.evaluation.numbers import shortest_decimal
@@ -59,7 +60,7 @@ def _as_time(names: Names, code: Code, wanted: SqlType) -> str:
 
 def _less(one: str, other: str) -> bool:
     """Compare in Java's order, which differs from Python's only for characters beyond U+FFFF."""
-    return order.of_text(one) < order.of_text(other)
+    return utf16(one) < utf16(other)
 
 
 def compared(names: Names, symbol: str, left: str, right: str, type_: SqlType | None) -> str:

@@ -11,15 +11,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
+from penstock.java.strings import utf16
 from penstock.sql.language import types
 from penstock.sql.language.types import SqlType
 
 Key = Callable[[Any], Any]
 _SIGNED: Final = bytes((number + 128) % 256 for number in range(256))
-
-
-def of_text(text: str) -> bytes:
-    return text.encode("utf-16-be", "surrogatepass")
 
 
 def of_bytes(data: bytes) -> bytes:
@@ -31,7 +28,7 @@ def _of_double(value: float) -> tuple[int, float, float]:
 
 
 _KEYS: Final[dict[SqlType | None, Key]] = {
-    types.STRING: of_text,
+    types.STRING: utf16,
     types.BYTES: of_bytes,
     types.DOUBLE: _of_double,
 }

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from decimal import Decimal as Number
 from typing import Any, Final
 
+from penstock.java.numbers import double_text
 from penstock.sql.evaluation.numbers import BIGINT_BOUND, INTEGER_BOUND, fitted
 from penstock.sql.language import times, types
 from penstock.sql.language.types import Array, Decimal, Map, SqlType, Struct
@@ -20,8 +21,6 @@ _HEX_DOUBLE: Final = re.compile(
 )
 _BLANK: Final = "".join(map(chr, range(33)))
 """The characters that Java's trim removes, which include all control characters."""
-_PLAIN_MIN: Final = 1e-3
-_PLAIN_MAX: Final = 1e7
 
 
 def trimmed(text: str) -> str:
@@ -79,25 +78,6 @@ def format_boolean(value: bool) -> str:
     return "true" if value else "false"
 
 
-def format_double(value: float) -> str:
-    """Format a double with the fewest digits that identify it, at least one of them after the point."""
-    if not math.isfinite(value):
-        return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
-    sign = "-" if math.copysign(1.0, value) < 0 else ""
-    value = abs(value)
-    if not value:
-        return f"{sign}0.0"
-    _, digits, exponent = Number(repr(value)).normalize().as_tuple()
-    assert isinstance(exponent, int)
-    shown = "".join(map(str, digits))
-    point = len(shown) + exponent
-    if not _PLAIN_MIN <= value < _PLAIN_MAX:
-        return f"{sign}{shown[0]}.{shown[1:] or '0'}E{point - 1}"
-    if point <= 0:
-        return f"{sign}0.{'0' * -point}{shown}"
-    return f"{sign}{shown[:point]:0<{point}}.{shown[point:] or '0'}"
-
-
 def format_decimal(value: Number) -> str:
     return f"{value:f}"
 
@@ -121,7 +101,7 @@ _FORMATS: Final[dict[SqlType, Callable[[Any], str]]] = {
     types.BOOLEAN: format_boolean,
     types.INTEGER: str,
     types.BIGINT: str,
-    types.DOUBLE: format_double,
+    types.DOUBLE: double_text,
     types.STRING: str,
     types.TIME: times.format_time,
     types.DATE: times.format_date,

@@ -41,7 +41,7 @@ from penstock.connect.stores.configs.records import (
     Properties,
 )
 from penstock.connect.stores.json_text import from_json
-from penstock.connect.stores.task_id import ConnectorTaskId, task_in_key
+from penstock.connect.task_id import ConnectorTaskId, task_in_key
 
 log = logging.getLogger(__name__)
 

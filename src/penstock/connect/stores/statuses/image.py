@@ -20,7 +20,7 @@ from penstock.connect.stores.statuses.records import (
     parse_status,
     parse_topic_status,
 )
-from penstock.connect.stores.task_id import ConnectorTaskId, task_in_key
+from penstock.connect.task_id import ConnectorTaskId, task_in_key
 
 log = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from penstock.connect.stores.task_id import ConnectorTaskId
+from penstock.connect.task_id import ConnectorTaskId
 
 
 class State(Enum):

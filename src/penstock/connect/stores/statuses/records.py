@@ -8,7 +8,7 @@ from penstock.connect.errors import DataError
 from penstock.connect.stores.json_text import from_json, to_json
 from penstock.connect.stores.key_value import KeyValue
 from penstock.connect.stores.statuses.model import State, Status, Subject, TopicStatus
-from penstock.connect.stores.task_id import ConnectorTaskId
+from penstock.connect.task_id import ConnectorTaskId
 
 CONNECTOR: Final = "status-connector-"
 TASK: Final = "status-task-"

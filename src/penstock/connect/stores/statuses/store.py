@@ -20,10 +20,10 @@ from penstock.connect.stores.key_value import KeyValue
 from penstock.connect.stores.statuses import records
 from penstock.connect.stores.statuses.image import Entry, StatusImage
 from penstock.connect.stores.statuses.model import Status, Subject, TopicStatus
-from penstock.connect.stores.task_id import ConnectorTaskId
 from penstock.connect.stores.topic_log import TopicLog
 from penstock.connect.stores.topics import InternalTopic, require_topic
 from penstock.connect.stores.writers import PlainWriter
+from penstock.connect.task_id import ConnectorTaskId
 from penstock.protocol.records import Record
 
 log = logging.getLogger(__name__)

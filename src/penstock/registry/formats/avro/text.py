@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from penstock.java.strings import utf16
 from penstock.registry.formats.avro.types import ABSENT, PRIMITIVES, Field, Name, Type
-from penstock.registry.formats.json_text import Json, java_double, utf16, write
+from penstock.registry.formats.json_text import Json, java_double, write
 
 _LOGICAL = ("logicalType", "precision", "scale")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.registry.formats.json_text import utf16
+from penstock.java.strings import utf16
 from penstock.registry.formats.protobuf.model import Field, Kind, Message, Option, Word
 from penstock.registry.formats.protobuf.names import Names
 

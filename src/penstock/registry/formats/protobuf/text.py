@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final, TypeVar
 
+from penstock.java.strings import utf16
 from penstock.registry.formats.errors import UnknownReference
-from penstock.registry.formats.json_text import utf16
 from penstock.registry.formats.protobuf.model import (
     NUMBER_MAX,
     SCALARS,

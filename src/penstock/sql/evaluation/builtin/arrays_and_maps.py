@@ -6,12 +6,14 @@ from collections.abc import Callable, Hashable, Sequence
 from itertools import zip_longest
 from typing import Any, Final
 
+from penstock.java.numbers import double_text
+from penstock.java.strings import utf16
 from penstock.sql.evaluation.builtin.nulls import primitive, strict
 from penstock.sql.evaluation.code import NullValue
 from penstock.sql.evaluation.equality import equality_key, same
 from penstock.sql.evaluation.numbers import INTEGER_BOUND
-from penstock.sql.evaluation.order import largest, of_text, order_of, smallest
-from penstock.sql.evaluation.texts import format_boolean, format_double
+from penstock.sql.evaluation.order import largest, order_of, smallest
+from penstock.sql.evaluation.texts import format_boolean
 from penstock.sql.language import types
 from penstock.sql.language.types import Array, Decimal, SqlType
 
@@ -113,7 +115,7 @@ def _entries(values: dict[str, Any] | None, is_sorted: bool | None) -> list[dict
         return None
     if is_sorted and None in values:
         raise NullValue("found NULL among the keys, expected keys that can be sorted")
-    keys = sorted(values, key=of_text) if is_sorted else list(values)
+    keys = sorted(values, key=utf16) if is_sorted else list(values)
     return [{"K": key, "V": values[key]} for key in keys]
 
 
@@ -205,7 +207,7 @@ _JOINED: Final[dict[SqlType, Callable[[Any], str]]] = {
     types.BOOLEAN: format_boolean,
     types.INTEGER: str,
     types.BIGINT: str,
-    types.DOUBLE: format_double,
+    types.DOUBLE: double_text,
     types.STRING: str,
 }
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import regex
 
-from penstock.sql.evaluation.builtin.java_patterns import compile_pattern
+from penstock.java.patterns import compile_pattern
 from penstock.sql.evaluation.builtin.nulls import strict
 
 MATCH_S: Final = 2.0

@@ -1,4 +1,4 @@
-"""The order in which Java's collections iterate, which Kafka Connect's bytes and assignments depend on.
+"""The order in which HashMap and HashSet iterate, on which Connect's bytes and assignments depend.
 
 An assignment lists its connectors in the order of a HashSet, and the first workers of a HashMap keep the
 resources that do not divide evenly. Workers of one group would agree in any order; this one makes a leader of
@@ -8,27 +8,11 @@ ours decide exactly as one of Apache Kafka's.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from functools import lru_cache
 from typing import Final, TypeVar
 
 Key = TypeVar("Key")
 
 _SMALLEST_TABLE: Final = 16
-
-
-def utf16(text: str) -> bytes:
-    """Return a sort key with the order of Java's ``String.compareTo``."""
-    return text.encode("utf-16-be", "surrogatepass")
-
-
-@lru_cache(1 << 16)
-def string_hash(text: str) -> int:
-    """Return Java's ``String.hashCode`` as an unsigned number of 32 bits."""
-    units = utf16(text)
-    value = 0
-    for at in range(0, len(units), 2):
-        value = (31 * value + (units[at] << 8 | units[at + 1])) & 0xFFFFFFFF
-    return value
 
 
 def grown(keys: Collection[Key], hash_of: Callable[[Key], int]) -> list[Key]:
@@ -51,7 +35,7 @@ def _by_bucket(keys: Collection[Key], hash_of: Callable[[Key], int], table: int)
     """Sort by bucket. Java makes trees of buckets with eight keys, whose first key may then differ."""
 
     def bucket(key: Key) -> int:
-        value = hash_of(key)
+        value = hash_of(key) & 0xFFFFFFFF
         return (value ^ value >> 16) & (table - 1)
 
     return sorted(keys, key=bucket)

@@ -25,7 +25,7 @@ from typing import Final
 
 import regex
 
-from penstock.sql.evaluation.builtin.java_properties import UNICODE_WORD, property_class
+from penstock.java.properties import UNICODE_WORD, property_class
 
 _LINE_ENDS: Final = r"\n\r\x85\u2028\u2029"
 _VERTICAL: Final = r"\n\x0b\x0c\r\x85\u2028\u2029"

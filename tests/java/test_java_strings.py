@@ -1,10 +1,10 @@
 import pytest
 
-from penstock.coordinators.java_strings import java_hash_code, partition_for, utf16_length
+from penstock.java.strings import hash_code, utf16, utf16_length
 
 
 @pytest.mark.parametrize(
-    ("text", "hash_code"),
+    ("text", "expected"),
     [
         ("", 0),
         ("hello", 99162322),
@@ -14,16 +14,15 @@ from penstock.coordinators.java_strings import java_hash_code, partition_for, ut
         ("😀é", 54960102),  # a surrogate pair counts as two units
     ],
 )
-def test_hash_code_is_javas(text: str, hash_code: int) -> None:
-    assert java_hash_code(text) == hash_code
-
-
-def test_partition_of_the_one_hash_without_a_positive_twin() -> None:
-    assert partition_for("polygenelubricants", 50) == 0
-    assert partition_for("hello", 50) == 22
+def test_hash_code_is_javas(text: str, expected: int) -> None:
+    assert hash_code(text) == expected
 
 
 def test_utf16_length_counts_surrogates() -> None:
     assert utf16_length("abc") == 3
     assert utf16_length("é") == 1
     assert utf16_length("😀") == 2
+
+
+def test_order_is_that_of_utf16_units() -> None:
+    assert sorted(["\uffff", "😀", "a"], key=utf16) == ["a", "😀", "\uffff"]

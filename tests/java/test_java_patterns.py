@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from kafka_node import java_command
+from penstock.java.patterns import compile_pattern
 from penstock.sql.evaluation.builtin import regular_expressions
-from penstock.sql.evaluation.builtin.java_patterns import compile_pattern
 from penstock.sql.evaluation.builtin.regular_expressions import FUNCTIONS
 
 HERE = Path(__file__).parent
