@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 import pytest
 from random_nodes import CLOSED, SETTINGS, Pair, Side
-from random_requests import Draw, Plan
+from random_requests import OTHER_NODE, Draw, Plan
 
 from penstock.broker import api_table
 from penstock.broker.api_table import ListenerType
@@ -34,8 +34,14 @@ ANY_ERROR: Final = re.compile(r"\b[A-Z]+(_[A-Z]+)+\b")
 
 FAULTS: Final = re.compile("INVALID_CONFIG|INVALID_REQUEST|UNKNOWN_TOPIC_OR_PARTITION")
 
+TRANSACTION_REFUSED: Final = re.compile("INVALID_TXN_STATE|TRANSACTION_ABORTABLE")
+
 NOT_ASKED: Final = frozenset({ApiKey.API_VERSIONS, ApiKey.SASL_AUTHENTICATE})
 """Nodes announce their own APIs and features, and the conversations of tests/clients log in."""
+
+
+def names_follower_and_no_topics(plan: Plan) -> bool:
+    return not plan.fields["topics"] and f"'replica_id': {OTHER_NODE}" in str(plan.fields)
 
 
 def words(answer: str) -> list[str]:
@@ -75,8 +81,9 @@ KNOWN: Final = (
     Known(
         "Penstock refuses a client that poses as a follower before it looks at the fetch session.",
         frozenset({ApiKey.FETCH}),
-        lambda _plan, ours, theirs: (
-            "TOPIC_AUTHORIZATION_FAILED" in ours and theirs.startswith("FETCH_SESSION")
+        lambda plan, ours, theirs: (
+            theirs.startswith("FETCH_SESSION")
+            and ("TOPIC_AUTHORIZATION_FAILED" in ours or names_follower_and_no_topics(plan))
         ),
     ),
     Known(
@@ -99,7 +106,9 @@ KNOWN: Final = (
     Known(
         "Penstock refuses invalid acks before it asks the coordinator about the transaction.",
         frozenset({ApiKey.PRODUCE}),
-        lambda _plan, ours, theirs: "INVALID_REQUIRED_ACKS" in ours and "INVALID_TXN_STATE" in theirs,
+        lambda _plan, ours, theirs: (
+            "INVALID_REQUIRED_ACKS" in ours and bool(TRANSACTION_REFUSED.search(theirs))
+        ),
     ),
     Known(
         "A controller that is asked directly takes a null value for a deletion in Kafka, here for a mistake.",

@@ -96,6 +96,8 @@ REFUSALS = """
 TOPIC "t" foo=5
     INVALID_CONFIG: Unknown topic config name: foo
 TOPIC "nope" foo=5
+    INVALID_CONFIG: Unknown topic config name: foo
+TOPIC "nope" retention.ms=5
     UNKNOWN_TOPIC_OR_PARTITION: The topic 'nope' does not exist.
 TOPIC "" foo=5
     INVALID_REQUEST: Default topic resources are not allowed.

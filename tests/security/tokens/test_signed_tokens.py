@@ -114,6 +114,17 @@ def test_a_token_without_a_signature_is_refused(issuer: Issuer) -> None:
     assert "signature" in refusal(stripped, keys_of(issuer))
 
 
+def test_a_signature_has_one_text() -> None:
+    issuer = Issuer("RSA")
+    issuer.key()
+    token, keys = issuer.token(), keys_of(issuer)
+    accepted(token, keys)
+    letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+    next_letter = letters[letters.index(token[-1]) + 1]
+    assert "bits beyond the last byte" in refusal(token[:-1] + next_letter, keys), "256 bytes leave four bits"
+    assert "characters outside of base64url" in refusal(token + "=", keys)
+
+
 def test_the_public_key_is_no_secret_of_hmac() -> None:
     key = RSAKey.generate_key(2048)
     jwk = {**key.as_dict(private=False), "kid": "first"}

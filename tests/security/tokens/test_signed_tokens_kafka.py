@@ -26,6 +26,7 @@ TOKENS: Final = repetitions("PENSTOCK_TOKENS", gate=1_500, long=100_000)
 STRICTER: Final = (
     "the header's alg is 'HS256'",  # Kafka takes shared secrets from a key set
     "characters outside of base64url",  # jose4j skips them
+    "bits beyond the last byte",  # jose4j ignores them
     "nbf is no date that is known",  # one before 1970
 )
 RULES: Final = (
@@ -64,7 +65,7 @@ def test_both_accept_the_same_tokens(kafka_libs: Path, tmp_path: Path, rng: rand
             reason = str(refusal)
             reasons.add(" ".join(reason.split()[:4]))
             if answer[0] == "accepted":
-                assert any(known in reason for known in STRICTER), (reason, answer, readable(token))
+                assert any(known in reason for known in STRICTER), (reason, answer, token, readable(token))
                 stricter += 1
             continue
         kafkas = ["accepted", found.principal, str(found.expires_at_ms), *sorted(found.scopes)]

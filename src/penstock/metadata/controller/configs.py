@@ -78,11 +78,12 @@ class ConfigChange(NamedTuple):
 
 
 class _Owner(NamedTuple):
-    """A kind of resource: its keys, and checks for the name and for all configs of one resource."""
+    """A kind of resource: its keys, and the checks of one resource, in the order in which Kafka has them."""
 
     keys: Mapping[str, ConfigKey]
-    check_name: Callable[[ControllerState, str], None]
+    check_name: Callable[[str], None]
     check_configs: Callable[[ControllerState, str, Mapping[str, str]], None]
+    check_exists: Callable[[ControllerState, str], None] | None = None
 
 
 def incremental_alter_configs(
@@ -214,7 +215,6 @@ def alter_resource(
     """The records that apply ``changes`` to one resource; unchanged configs need none."""
     owner = _owner(type_)
     _check_changes(changes)
-    owner.check_name(state, name)
     now = state.image.configs.of(ResourceType(type_), name)
     wanted = {change.name: _wanted(owner, now, change) for change in changes}
     _check_configs(state, owner, type_, name, {**now, **wanted}, changed=wanted)
@@ -227,7 +227,6 @@ def replace_resource(
     """The records that leave one resource with exactly the configs in ``changes``."""
     owner = _owner(type_)
     _check_changes(changes)
-    owner.check_name(state, name)
     now = state.image.configs.of(ResourceType(type_), name)
     wanted = dict.fromkeys(now) | {change.name: change.value for change in changes}
     _check_configs(state, owner, type_, name, wanted, changed=wanted)
@@ -288,6 +287,7 @@ def _check_configs(
     wanted: Mapping[str, str | None],
     changed: Mapping[str, str | None],
 ) -> None:
+    owner.check_name(name)
     if type_ == ResourceType.BROKER:
         _check_dynamic(name, changed)
         _check_min_isr(state, name, changed)
@@ -303,6 +303,8 @@ def _check_configs(
     except InvalidConfig as error:
         code = ErrorCode.INVALID_REQUEST if type_ == ResourceType.BROKER else ErrorCode.INVALID_CONFIG
         raise Refusal(code, str(error)) from None
+    if owner.check_exists is not None:
+        owner.check_exists(state, name)
 
 
 def _config_records(
@@ -315,10 +317,13 @@ def _config_records(
     ]
 
 
-def _existing_topic(state: ControllerState, name: str) -> None:
+def _valid_topic(name: str) -> None:
     if not name:
         raise Refusal(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
     check_topic_name(name)
+
+
+def _existing_topic(state: ControllerState, name: str) -> None:
     if name not in state.image.topics.by_name:
         raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
 
@@ -327,8 +332,13 @@ def _topic_configs(state: ControllerState, _name: str, values: Mapping[str, str]
     validate_topic_config(values, state.config())
 
 
+def _valid_node(name: str) -> None:
+    """Check that the name is the id of a node, or "" for all of them (KIP-226)."""
+    if name:
+        _parsed_node_id(name)
+
+
 def _registered_node(state: ControllerState, name: str) -> None:
-    """Check that the name is a node of the cluster, or "" for all of them (KIP-226)."""
     if not name:
         return
     node_id = _parsed_node_id(name)
@@ -492,7 +502,7 @@ def _check_thread_count(config: BrokerConfig, name: str, text: str) -> None:
         )
 
 
-def _named_group(_state: ControllerState, name: str) -> None:
+def _named_group(name: str) -> None:
     if not name:
         raise Refusal(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
 
@@ -524,7 +534,7 @@ def _check_heartbeat(kind: str, values: Mapping[str, str], config: BrokerConfig)
         raise InvalidConfig(session, f"{session} must be greater than {heartbeat}")
 
 
-def _named_subscription(_state: ControllerState, name: str) -> None:
+def _named_subscription(name: str) -> None:
     if not name:
         raise Refusal(ErrorCode.INVALID_REQUEST, "Subscription name can't be empty")
 
@@ -568,8 +578,8 @@ def _compiles(regex: str) -> bool:
 
 
 _OWNERS: Final[Mapping[int, _Owner]] = {
-    ResourceType.TOPIC: _Owner(TOPIC_KEYS, _existing_topic, _topic_configs),
-    ResourceType.BROKER: _Owner(BROKER_KEYS, _registered_node, _broker_configs),
+    ResourceType.TOPIC: _Owner(TOPIC_KEYS, _valid_topic, _topic_configs, _existing_topic),
+    ResourceType.BROKER: _Owner(BROKER_KEYS, _valid_node, _broker_configs, _registered_node),
     ResourceType.CLIENT_METRICS: _Owner(CLIENT_METRICS_KEYS, _named_subscription, _client_metrics_configs),
     ResourceType.GROUP: _Owner(GROUP_KEYS, _named_group, _group_configs),
 }

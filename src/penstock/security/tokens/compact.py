@@ -2,7 +2,7 @@
 
 Everything here happens before a signature is checked, on texts of clients that are not authenticated. Sizes
 are limited, and what two readers could understand differently is refused: names that an object has twice,
-NaN, and characters that base64url does not have.
+NaN, characters that base64url does not have, and bits beyond the last byte.
 """
 
 from __future__ import annotations
@@ -54,17 +54,25 @@ def parse_compact(text: str) -> CompactToken:
     header, claims, signature = parts
     if len(header) > MAX_HEADER_CHARS:
         raise InvalidToken(f"the header has {len(header)} characters, expected at most {MAX_HEADER_CHARS}")
-    return CompactToken(text, _json(header, "header"), _json(claims, "claims"), signature)
+    token = CompactToken(text, _json(header, "header"), _json(claims, "claims"), signature)
+    try:
+        from_base64url(signature)
+    except ValueError as error:
+        raise InvalidToken(f"the signature cannot be read: {error}") from None
+    return token
 
 
 def from_base64url(text: str) -> bytes:
-    """Decode base64url without padding. Raises ValueError."""
+    """Decode base64url without padding. Raises ValueError, also for a second text of the same bytes."""
     if not _ALPHABET.fullmatch(text):
         raise ValueError("characters outside of base64url")
     try:
-        return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+        data = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
     except binascii.Error as error:
         raise ValueError(str(error)) from None
+    if base64.urlsafe_b64encode(data).rstrip(b"=").decode() != text:
+        raise ValueError("bits beyond the last byte")
+    return data
 
 
 def parse_json_object(text: bytes | str) -> JsonObject:
