@@ -269,3 +269,14 @@ def test_a_fetch_goes_on_when_the_node_comes_back():
                 node.start()
         fetcher.close()
     assert found == numbered(0, 500)
+
+
+def test_offsets_come_from_the_next_leader_when_one_is_dead():
+    with Node(nodes=2, controllers=1) as nodes, Cluster(config_for(nodes)) as cluster:
+        nodes.admin_client().create_topics([NewTopic("orders", 1, 2)])["orders"].result(30)
+        orders = TopicPartition("orders", 0)
+        produce(cluster, "orders", batch(numbered(0, 3)))
+        assert list_offsets(cluster, {orders: LATEST})[orders].offset == 3
+        (leader,) = cluster.leaders([orders])
+        nodes.node(leader).kill()
+        assert list_offsets(cluster, {orders: LATEST})[orders].offset == 3

@@ -102,7 +102,10 @@ class Cluster:
     def call_each(
         self, requests: Mapping[int, Message], response_type: type[Response]
     ) -> dict[int, Response]:
-        """Send one request to each of several brokers at the same time, without retries."""
+        """Send one request to each of several brokers at the same time, without retries.
+
+        After a failure, all metadata is stale: a broker may be dead, and others lead its partitions.
+        """
         waiting: list[int] = []
         answers: dict[int, Response] = {}
         try:
@@ -116,6 +119,7 @@ class Cluster:
             # A late response would be mistaken for the response to the next request.
             for node_id in waiting:
                 self.disconnect(node_id)
+            self._refreshed_at.clear()
             raise
         return answers
 
