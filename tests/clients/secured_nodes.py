@@ -60,6 +60,8 @@ def settings_of_nodes(
     """
     settings = {
         "listener.security.protocol.map": f"CONTROLLER:SSL,PLAINTEXT:{security.protocol}",
+        # Without it, Kafka's brokers reach each other by the protocol PLAINTEXT, whatever the map says.
+        "inter.broker.listener.name": "PLAINTEXT",
         "listener.name.controller.ssl.client.auth": "required",
         "ssl.keystore.type": "PEM",
         "ssl.keystore.location": str(authority.server.store),
