@@ -31,6 +31,14 @@ def copied(keys: Collection[Key], hash_of: Callable[[Key], int]) -> list[Key]:
     return _by_bucket(dict.fromkeys(keys), hash_of, table)
 
 
+def copied_map(keys: Collection[Key], hash_of: Callable[[Key], int]) -> list[Key]:
+    """Return distinct keys in the order of a HashMap made of another map, whose table just fits them."""
+    table = 1
+    while table < len(keys) * 4 // 3 + 1:
+        table *= 2
+    return _by_bucket(keys, hash_of, table)
+
+
 def _by_bucket(keys: Collection[Key], hash_of: Callable[[Key], int], table: int) -> list[Key]:
     """Sort by bucket. Java makes trees of buckets with eight keys, whose first key may then differ."""
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import regex
 
 from penstock.java.patterns import compile_pattern
+from penstock.java.replacements import replaced
 from penstock.sql.evaluation.builtin.nulls import strict
 
 MATCH_S: Final = 2.0
 """Limits the time of one search, because some patterns take exponential time for some texts."""
-_REFERENCE: Final = re.compile(r"\\(.)|\$\{([A-Za-z][A-Za-z0-9]*)\}|\$(\d+)|[\\$]", re.DOTALL)
 
 Match = regex.Match[str]
 
@@ -62,36 +61,9 @@ def _group(found: Match, group: int) -> str | None:
 def _replace(text: str, pattern: str, replacement: str) -> str:
     made, end = [], 0
     for found in _matches(compile_pattern(pattern), text):
-        made += [text[end : found.start()], _replaced(found, replacement)]
+        made += [text[end : found.start()], replaced(found, replacement)]
         end = found.end()
     return "".join([*made, text[end:]])
-
-
-def _replaced(found: Match, replacement: str) -> str:
-    """Fill in a replacement: `$1` and `${name}` are groups, and a backslash escapes the next character."""
-
-    def part(reference: re.Match[str]) -> str:
-        escaped, name, digits = reference.groups()
-        if escaped is not None:
-            return str(escaped)
-        if name is not None and name in found.re.groupindex:
-            return found[name] or ""
-        if digits is not None and int(digits[0]) <= found.re.groups:
-            return _numbered(found, digits)
-        raise ValueError(
-            f"found {reference[0]} in the replacement {replacement!r}, expected $NUMBER or ${{NAME}} of a "
-            "group, or a backslash before another character"
-        )
-
-    return _REFERENCE.sub(part, replacement)
-
-
-def _numbered(found: Match, digits: str) -> str:
-    """The group whose number has as many of the digits as there are groups, and the digits left over."""
-    end = 1
-    while end < len(digits) and int(digits[: end + 1]) <= found.re.groups:
-        end += 1
-    return (found[int(digits[:end])] or "") + digits[end:]
 
 
 def _split(text: str, pattern: str) -> list[str]:

@@ -15,41 +15,20 @@ from functools import lru_cache
 from itertools import pairwise, takewhile
 from typing import Final, Protocol
 
-from penstock.sql.evaluation.builtin.times.moments import DAY_SECONDS, day_of, local_weekday
+from penstock.java.calendar import DAY_MS, CalendarFields
 from penstock.sql.evaluation.builtin.times.texts import DAYS, MONTHS, SHORT_DAYS, SHORT_MONTHS
 from penstock.sql.evaluation.builtin.times.zones import Zone, offset_zone, zones_by_name
 from penstock.sql.evaluation.builtin.times.zones import region as zone_region
 
-_FIRST_GREGORIAN: Final = -141_427  # 1582-10-15
-_FIRST_GREGORIAN_YEAR: Final = 1582
-_DAY_MS: Final = DAY_SECONDS * 1000
-_UNITS_MS: Final = {"minute": 60_000, "second": 1000, "milli": 1}
 _INT_BITS: Final = 31
 _LONG_BITS: Final = 63
 
 
 @dataclass
-class _Fields:
+class _Fields(CalendarFields):
     """The fields that were read, in the order of their reading."""
 
-    values: dict[str, int] = field(default_factory=dict)
     zone: Zone = field(default_factory=lambda: offset_zone(0))
-
-    def store(self, name: str, value: int) -> None:
-        self.values.pop(name, None)
-        self.values[name] = value
-
-    def order(self, *names: str) -> int:
-        """Return when the last of these fields was read, or 0 if any is missing."""
-        places = list(self.values)
-        return max(places.index(name) + 1 for name in names) if self.has(*names) else 0
-
-    def last(self, *names: str) -> int:
-        """Return when the last of these fields was read, or 0 if all are missing."""
-        return max(map(self.order, names))
-
-    def has(self, *names: str) -> bool:
-        return all(name in self.values for name in names)
 
 
 class _Element(Protocol):
@@ -227,84 +206,8 @@ def parse_date(text: str, pattern: str) -> int:
         at = element.read(text, at, width, fields)
         if at < 0:
             raise ValueError(f"found {text!r}, expected a date in the pattern {pattern!r}")
-    local_ms = _days(fields) * _DAY_MS + _of_day_ms(fields)
-    days, rest = divmod(local_ms - fields.zone.local_offsets(local_ms // 1000)[0] * 1000, _DAY_MS)
+    local_ms = fields.local_ms()
+    days, rest = divmod(local_ms - fields.zone.local_offsets(local_ms // 1000)[0] * 1000, DAY_MS)
     if rest or abs(local_ms) >> _LONG_BITS:
         raise ValueError(f"found {text!r}, expected a date without a time")
     return days
-
-
-def _of_day_ms(fields: _Fields) -> int:
-    values = fields.values
-    of_day, of_half = fields.order("hour"), fields.order("half-day hour", "half")
-    if not of_day and not of_half:
-        of_half = fields.last("half-day hour", "half")
-    hours = values.get("half-day hour", 0) + 12 * values.get("half", 0) if of_half else 0
-    if of_day > of_half:
-        hours = values["hour"]
-    return hours * 3_600_000 + sum(values.get(name, 0) * unit for name, unit in _UNITS_MS.items())
-
-
-def _days(fields: _Fields) -> int:
-    """Return the day in the Gregorian calendar, or in the Julian one before the first Gregorian day."""
-    year = fields.values.get("year", 1970)
-    if fields.values.get("era") == 0:
-        year = 1 - year
-    gregorian = _day_in(fields, year, day_of)
-    if year > _FIRST_GREGORIAN_YEAR and gregorian >= _FIRST_GREGORIAN:
-        return gregorian
-    julian = _day_in(fields, year, _julian_day_of)
-    in_julian_year = _last_combination(fields) in ("day of year", "week")
-    if in_julian_year or year < _FIRST_GREGORIAN_YEAR or gregorian < _FIRST_GREGORIAN:
-        return julian
-    return gregorian
-
-
-def _julian_day_of(year: int, month: int, day: int) -> int:
-    year -= month <= 2
-    return year * 365 + year // 4 + (153 * ((month + 9) % 12) + 2) // 5 + day - 719_471
-
-
-def _on_or_before(days: int, weekday: int) -> int:
-    return days - (local_weekday(days) - weekday) % 7
-
-
-def _day_in(fields: _Fields, year: int, first_of: Callable[[int, int, int], int]) -> int:
-    """Return the day by the fields that were read last, of those that make a day together."""
-    values = fields.values
-    by = _last_combination(fields)
-    weekday = values.get("weekday", 1)
-    if by == "day of year":
-        return first_of(year, 1, 1) + values[by] - 1
-    if by == "week":
-        first = first_of(year, 1, 1)
-        return _on_or_before(first, 1) + (weekday - 1) % 7 + 7 * (values.get("week", 1) - 1)
-    month = values.get("month", 1) - 1
-    first = first_of(year + month // 12, month % 12 + 1, 1)
-    if by == "week of month":
-        return _on_or_before(first, 1) + (weekday - 1) % 7 + 7 * (values[by] - 1)
-    if by == "weekday in month":
-        return _on_or_before(first + 7 * values.get(by, 1) - 1, weekday)
-    return first + values.get("day", 1) - 1
-
-
-def _last_combination(fields: _Fields) -> str:
-    """Return the field that, maybe with a weekday, says which day of its month or year it is."""
-    weekly = ("week of month", "weekday in month", "week")
-    orders = {"day": fields.order("day")}
-    orders.update({name: fields.order(name, "weekday") for name in weekly[:2]})
-    orders["day of year"] = fields.order("day of year")
-    orders["week"] = fields.order("week", "weekday")
-    if not any(orders.values()):
-        orders = {
-            "week of month": fields.order("week of month"),
-            "weekday in month": fields.last("weekday in month", "weekday"),
-            "week": fields.order("week"),
-        }
-        if not any(orders.values()):
-            return "day"
-    best = max(orders.values())
-    named = [name for name, order in orders.items() if order == best]
-    if named[0] in ("day", "day of year"):
-        return named[0]
-    return max(named, key=fields.order)

@@ -10,13 +10,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from penstock.java.calendar import gregorian_date, gregorian_day, weekday_of
 from penstock.sql.evaluation.builtin.times.zones import Zone
 
 DAY_SECONDS: Final = 86_400
 SECOND_NANOS: Final = 1_000_000_000
 DAY_NANOS: Final = DAY_SECONDS * SECOND_NANOS
 _MAX_YEAR: Final = 999_999_999
-_CYCLE_DAYS: Final = 146_097  # days of 400 years
+
+day_of: Final = gregorian_day
+date_of: Final = gregorian_date
+local_weekday: Final = weekday_of
 
 RANGES: Final = {
     "era": (0, 1),
@@ -71,33 +75,9 @@ def month_days(year: int, month: int) -> int:
     return (29 if is_leap(year) else 28) if month == 2 else 30 if month in (4, 6, 9, 11) else 31
 
 
-def day_of(year: int, month: int, day: int) -> int:
-    """Count the days since 1970-01-01. The year begins in March here, so that a leap day is its last."""
-    year -= month <= 2
-    cycle, year = divmod(year, 400)
-    of_year = (153 * ((month + 9) % 12) + 2) // 5 + day - 1
-    return cycle * _CYCLE_DAYS + year * 365 + year // 4 - year // 100 + of_year - 719_468
-
-
-def date_of(days: int) -> tuple[int, int, int]:
-    """Return the year, month and day."""
-    cycle, of_cycle = divmod(days + 719_468, _CYCLE_DAYS)
-    year = (of_cycle - of_cycle // 1460 + of_cycle // 36_524 - of_cycle // 146_096) // 365
-    of_year = of_cycle - (365 * year + year // 4 - year // 100)
-    month = (5 * of_year + 2) // 153
-    day = of_year - (153 * month + 2) // 5 + 1
-    month = month + 3 if month < 10 else month - 9
-    return cycle * 400 + year + (month <= 2), month, day
-
-
 def weekday(days: int) -> int:
     """Return 1 for Monday to 7 for Sunday."""
     return (days + 3) % 7 + 1
-
-
-def local_weekday(days: int) -> int:
-    """Return 1 for Sunday, the first day of the week, to 7 for Saturday."""
-    return (days + 4) % 7 + 1
 
 
 def day_of_year(days: int) -> int:

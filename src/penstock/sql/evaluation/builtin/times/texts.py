@@ -6,17 +6,15 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
+from penstock.java import dates
 from penstock.sql.evaluation.builtin.times.elements import MISMATCH, Reading
 from penstock.sql.evaluation.builtin.times.moments import Moment
 from penstock.sql.evaluation.builtin.times.numbers import Number
 
-SHORT_MONTHS: Final = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
-SHORT_DAYS: Final = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"]
-MONTHS: Final = [
-    *("January", "February", "March", "April", "May", "June"),
-    *("July", "August", "September", "October", "November", "December"),
-]
-DAYS: Final = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
+MONTHS: Final = list(dates.MONTHS)
+DAYS: Final = [*dates.WEEKDAYS[1:], dates.WEEKDAYS[0]]
+SHORT_MONTHS: Final = [name[:3] for name in MONTHS]
+SHORT_DAYS: Final = [name[:3] for name in DAYS]
 _QUARTERS: Final = ["1st quarter", "2nd quarter", "3rd quarter", "4th quarter"]
 _HALVES: Final = ["AM", "PM"]
 _SHORT_QUARTERS: Final = ["Q1", "Q2", "Q3", "Q4"]
