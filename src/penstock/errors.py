@@ -30,8 +30,10 @@
       ClusterError (RuntimeError)           penstock.testing
       ConfigError (ValueError)              penstock.client
       ConnectError                          penstock.connect
+        ChangesLost                         penstock.connect
         ConfigInvalid (ValueError)          penstock.connect
         DataError (ValueError)              penstock.connect
+        ReplicationProtocolError            penstock.connect
         RetriableError                      penstock.connect
       CorruptBatch (ValueError)             penstock
       FormatError (ValueError)              penstock.sql
@@ -82,6 +84,7 @@ PACKAGES: Final = {
     "AuthenticationFailed": "penstock.client",
     "BufferFull": "penstock.streams",
     "CannotShip": "penstock.spark",
+    "ChangesLost": "penstock.connect",
     "CheckpointError": "penstock.spark",
     "CheckpointMismatch": "penstock.streams",
     "CheckpointOfAnother": "penstock.streams",
@@ -124,6 +127,7 @@ PACKAGES: Final = {
     "RegistryError": "penstock.registry.client",
     "RegistryRefused": "penstock.registry.client",
     "RegistryUnreachable": "penstock.registry.client",
+    "ReplicationProtocolError": "penstock.connect",
     "RequestTimedOut": "penstock.client",
     "RetriableError": "penstock.connect",
     "RunFenced": "penstock.spark",

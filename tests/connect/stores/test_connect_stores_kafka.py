@@ -25,6 +25,7 @@ from penstock.client.connections.cluster import Cluster
 from penstock.client.connections.metadata import TopicPartition
 from penstock.client.reading.fetcher import FetchConfig, Fetcher, PartitionRange
 from penstock.client.reading.offsets import LATEST, list_offsets
+from penstock.connect.data.json_text import from_json, to_json
 from penstock.connect.errors import DataError
 from penstock.connect.stores import (
     Change,
@@ -45,7 +46,6 @@ from penstock.connect.stores import (
     status_topic,
 )
 from penstock.connect.stores.configs.image import ConfigImage
-from penstock.connect.stores.json_text import from_json, to_json
 from penstock.connect.stores.offsets.image import OffsetImage, distinct
 from penstock.connect.stores.statuses.image import StatusImage
 from penstock.connect.task_id import ConnectorTaskId

@@ -10,5 +10,6 @@
 | the logical types Decimal, Date, Time, Timestamp | Decimal, date, time, datetime with UTC |
 
 A value without a schema is any of these; its structs are dicts. Integers without a schema are Java's Long,
-and floats its Double. Nothing here reads or writes bytes.
+and floats its Double. `values` converts values and infers them from text, as Connect's class Values does.
+Only `json_text` reads and writes bytes: JSON without schemas, in which workers also store their state.
 """

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
 from typing import Any
@@ -53,11 +53,11 @@ class Schema:
 
     type: Type
     optional: bool = False
-    default: Any = field(default=None, hash=False)
+    default: Any = None
     name: str | None = None
     version: int | None = None
     doc: str | None = None
-    parameters: Mapping[str, str] | None = field(default=None, hash=False)
+    parameters: Mapping[str, str] | None = None
     fields: tuple[Field, ...] = ()
     key_schema: Schema | None = None
     value_schema: Schema | None = None
@@ -82,10 +82,48 @@ class Schema:
         """The same schema for values that may be None."""
         return self if self.optional else replace(self, optional=True)
 
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, Schema):
+            return NotImplemented
+        return self._hash == other._hash and self._parts() == other._parts()
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        """Kept, because converters look up each record's schema."""
+        return hash(
+            (self.type, self.optional, self.name, self.version, self.doc, self.fields, *self._inner())
+        )
+
+    def _parts(self) -> tuple[Any, ...]:
+        own = (self.type, self.optional, self.default, self.name, self.version, self.doc, self.parameters)
+        return (*own, self.fields, *self._inner())
+
+    def _inner(self) -> tuple[Schema | None, Schema | None]:
+        return self.key_schema, self.value_schema
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the hash: strings hash differently in another process."""
+        return {name: value for name, value in self.__dict__.items() if name != "_hash"}
+
     @cached_property
     def by_name(self) -> Mapping[str, Field]:
         """The fields by their names."""
         return {each.name: each for each in self.fields}
+
+    @cached_property
+    def defaults(self) -> Sequence[tuple[int, Any]]:
+        """The places of the fields that have a default, with it."""
+        return [(each.index, each.schema.default) for each in self.fields if each.schema.default is not None]
+
+    @cached_property
+    def required(self) -> Sequence[Field]:
+        """The fields that need a value, if only their default."""
+        return [each for each in self.fields if not each.schema.optional]
 
     def field(self, name: str) -> Field | None:
         """The field of this name, if there is one. Raises DataError if this is not a STRUCT."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from penstock.connect.data.schema import Field, Schema, Type
@@ -30,9 +30,17 @@ class Struct:
     @classmethod
     def of_values(cls, schema: Schema, values: Iterable[Any]) -> Struct:
         """A struct whose values come in the order of the fields."""
-        made = cls(schema)
+        if schema.type is not Type.STRUCT:
+            raise DataError(f"Not a struct schema: {schema}")
+        made = cls.__new__(cls)
+        made.schema = schema
         made._values = list(values)
         return made
+
+    @property
+    def own_values(self) -> Sequence[Any]:
+        """The fields' own values in the order of the fields; None for those that have none."""
+        return self._values
 
     def __getitem__(self, name: str) -> Any:
         found = self._field(name)
@@ -53,6 +61,15 @@ class Struct:
     def without_default(self, name: str) -> Any:
         """A field's own value; None if it has none, whatever the default."""
         return self._values[self._field(name).index]
+
+    def all_values(self, *, with_defaults: bool = True) -> list[Any]:
+        """The fields' values in their order, or their defaults where they have none, in a new list."""
+        values = list(self._values)
+        if with_defaults:
+            for place, default in self.schema.defaults:
+                if values[place] is None:
+                    values[place] = default
+        return values
 
     def to_dict(self) -> dict[str, Any]:
         """The fields' values by name, defaults included; structs inside become dicts as well."""

@@ -5,20 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from decimal import Decimal
 from enum import Enum
 from typing import Any, Final
 
 from penstock.connect.errors import ConfigInvalid
+from penstock.java.numbers import double_text, parse_double
 
 FindClass = Callable[[str], str | None]
 """The full name of the class that a name or an alias stands for, or None if there is no such class."""
 
 COMMA: Final = re.compile(r"[ \t\n\x0b\f\r]*,[ \t\n\x0b\f\r]*")
 INTEGER: Final = re.compile(r"[+-]?\d+")
-DOUBLE: Final = re.compile(r"([+-]?)(NaN|Infinity|(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[fFdD]?)", re.ASCII)
-HEX: Final = r"[\da-fA-F]"
-HEX_DOUBLE: Final = re.compile(rf"([+-]?0[xX](?:{HEX}+\.?|{HEX}*\.{HEX}+)[pP][+-]?\d+)[fFdD]?", re.ASCII)
 SPACE: Final = "".join(map(chr, range(0x21)))
 """The characters that Java's String.trim removes."""
 
@@ -87,7 +84,7 @@ def parse_type(name: str, value: object, type_: ConfigType, find_class: FindClas
         case ConfigType.DOUBLE:
             if isinstance(value, int | float) and not isinstance(value, bool):
                 return float(value)
-            return parse_double(name, value, text) if text is not None else refuse(name, value, "a double")
+            return parse_number(name, value, text) if text is not None else refuse(name, value, "a double")
         case ConfigType.LIST:
             if isinstance(value, list | tuple):
                 return list(value)
@@ -121,13 +118,10 @@ def parse_integer(name: str, value: object, text: str | None, type_: ConfigType)
     return number
 
 
-def parse_double(name: str, value: object, text: str) -> float:
-    """Parse what Java's Double.parseDouble accepts, which is not what Python's `float` does."""
-    if (found := DOUBLE.fullmatch(text)) is not None:
-        return float(text.rstrip("fFdD") if found[3] else text)
-    if (found := HEX_DOUBLE.fullmatch(text)) is not None:
-        return float.fromhex(found[1])
-    raise invalid(name, value, "Not a number of type DOUBLE")
+def parse_number(name: str, value: object, text: str) -> float:
+    if (number := parse_double(text)) is None:
+        raise invalid(name, value, "Not a number of type DOUBLE")
+    return number
 
 
 def parse_class(name: str, value: object, text: str | None, find_class: FindClass | None) -> str:
@@ -161,21 +155,3 @@ def java_text(value: object) -> str:
             return f"[{', '.join(map(java_text, value))}]"
         case _:
             return str(value)
-
-
-def double_text(value: float) -> str:
-    """Print a float as Java's Double.toString does."""
-    if value != value:
-        return "NaN"
-    if value in (float("inf"), float("-inf")):
-        return "Infinity" if value > 0 else "-Infinity"
-    sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
-    assert isinstance(exponent, int)  # only NaN and the infinities have none
-    point = len(digits) + exponent  # digits before the decimal point
-    text = "".join(map(str, digits))
-    if -2 <= point <= 7 or value == 0:
-        shown = f"{value:.0f}.0" if exponent >= 0 else f"{abs(value):.{-exponent}f}"
-        shown = shown.removeprefix("-")
-    else:
-        shown = f"{text[0]}.{text[1:] or '0'}E{point - 1}"
-    return "-" * sign + shown

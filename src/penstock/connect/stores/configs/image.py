@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from penstock.connect.data.json_text import from_json
 from penstock.connect.errors import DataError
 from penstock.connect.stores.configs.model import (
     Change,
@@ -40,7 +41,6 @@ from penstock.connect.stores.configs.records import (
     TASK_COUNT,
     Properties,
 )
-from penstock.connect.stores.json_text import from_json
 from penstock.connect.task_id import ConnectorTaskId, task_in_key
 
 log = logging.getLogger(__name__)

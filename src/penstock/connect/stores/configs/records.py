@@ -6,8 +6,8 @@ import base64
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from penstock.connect.data.json_text import to_json
 from penstock.connect.stores.configs.model import RestartRequest, SessionKey, TargetState
-from penstock.connect.stores.json_text import to_json
 from penstock.connect.stores.key_value import KeyValue
 
 TARGET_STATE: Final = "target-state-"

@@ -6,8 +6,8 @@ import logging
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
+from penstock.connect.data.json_text import from_json, to_json
 from penstock.connect.errors import DataError
-from penstock.connect.stores.json_text import from_json, to_json
 
 log = logging.getLogger(__name__)
 

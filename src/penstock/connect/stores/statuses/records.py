@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from penstock.connect.data.json_text import from_json, to_json
 from penstock.connect.errors import DataError
-from penstock.connect.stores.json_text import from_json, to_json
 from penstock.connect.stores.key_value import KeyValue
 from penstock.connect.stores.statuses.model import State, Status, Subject, TopicStatus
 from penstock.connect.task_id import ConnectorTaskId
