@@ -1,7 +1,7 @@
 """A small synchronous Kafka client, for everything of ours that reads and writes topics.
 
 It depends on `penstock.protocol`, and on `penstock.security` for ACLs. It moves whole record batches and
-never makes an object per record.
+makes no object per record, except in `consuming`.
 Each module wraps one group of Kafka's APIs; code for one particular server or command does not belong here.
 
     connections   a cluster: connections to leaders and coordinators, metadata, retries
@@ -10,6 +10,7 @@ Each module wraps one group of Kafka's APIs; code for one particular server or c
     admin         topics, configs, ACLs, replicas, the quorum, transactions
     reading       offsets, ranges of partitions, partitions that grow
     producing     producers and transactions
+    consuming     members of consumer groups, which read their share of topics record by record
 
 `config`, `settings`, `errors` and `batches` serve all of them. The package exports the exceptions, which
 also reach users of `penstock.read`, of Spark and of streams. It exports no names of its rooms, because every

@@ -26,6 +26,8 @@ from penstock.protocol.messages import (
     DescribeGroupsResponse,
     OffsetCommitRequest,
     OffsetCommitResponse,
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
     OffsetFetchRequest,
     OffsetFetchResponse,
 )
@@ -161,6 +163,14 @@ class ConsumerGroup:
         if offsets:
             self._with_coordinator(lambda connection: self._commit(connection, offsets))
 
+    def delete_offsets(self, partitions: Collection[TopicPartition]) -> None:
+        """Delete the committed offsets of these partitions, if there are any.
+
+        Raises ServerError, for example GROUP_SUBSCRIBED_TO_TOPIC while members read a topic.
+        """
+        if partitions:
+            self._with_coordinator(lambda connection: self._delete_offsets(connection, partitions))
+
     def delete(self) -> None:
         """Delete the group with its offsets, if it exists. Raises ServerError if it has members."""
         self._with_coordinator(self._delete)
@@ -182,6 +192,27 @@ class ConsumerGroup:
         [result] = connection.call(request, DeleteGroupsResponse).results
         if result.error_code not in (ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND):
             raise error_from(result.error_code, f"deletion of group '{self.group_id}'")
+
+    def _delete_offsets(self, connection: Connection, partitions: Collection[TopicPartition]) -> None:
+        topics = [
+            OffsetDeleteRequest.OffsetDeleteRequestTopic(
+                name=name,
+                partitions=[
+                    OffsetDeleteRequest.OffsetDeleteRequestPartition(partition_index=number)
+                    for number in numbers
+                ],
+            )
+            for name, numbers in _by_topic(partitions).items()
+        ]
+        request = OffsetDeleteRequest(group_id=self.group_id, topics=topics)
+        response = connection.call(request, OffsetDeleteResponse)
+        if response.error_code not in (ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND):
+            raise error_from(response.error_code, f"offsets of group '{self.group_id}'")
+        for topic in response.topics:
+            for answer in topic.partitions:
+                if answer.error_code not in (ErrorCode.NONE, *_TOPIC_IS_GONE):
+                    tp = TopicPartition(topic.name, answer.partition_index)
+                    raise error_from(answer.error_code, f"offset of {tp} in group '{self.group_id}'")
 
     def _members(self, connection: Connection) -> list[GroupMember]:
         described = connection.call(DescribeGroupsRequest(groups=[self.group_id]), DescribeGroupsResponse)

@@ -181,11 +181,12 @@ class Heartbeats:
             raise error_from(response.error_code, f"Heartbeat of group '{self._group_id}'")
 
     def _end_with(self, joined: Joined, error: ClientError) -> None:
+        is_rebalance = isinstance(error, ServerError) and error.code == ErrorCode.REBALANCE_IN_PROGRESS
         with self._changed:
-            if self._joined is not joined or self._is_rebalancing:
+            if self._joined is not joined or (is_rebalance and self._is_rebalancing):
                 return
-            self._failure = error
-            if isinstance(error, ServerError) and error.code == ErrorCode.REBALANCE_IN_PROGRESS:
+            self._failure = error  # the end of the membership replaces a rebalance that was not handled yet
+            if is_rebalance:
                 self._is_rebalancing = True  # the owner may need time before it joins again
             else:
                 self._joined = None

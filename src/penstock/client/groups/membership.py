@@ -89,6 +89,8 @@ class Membership:
         self._is_lost = True
         self._is_prepared = False
         self._failures = 0
+        self.refusal: ClientError | None = None
+        """The error of the last attempt to join if a retry cannot help, such as a missing permission."""
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"{group_id} membership", daemon=True)
 
@@ -118,6 +120,11 @@ class Membership:
     def joined(self) -> Joined | None:
         """The generation to which this member belongs; None before it, while it joins, and after it."""
         return self._joined
+
+    @property
+    def is_known(self) -> bool:
+        """Whether this member has an id, and the coordinator has not said that it removed the member."""
+        return bool(self._member_id)
 
     def request_rejoin(self, reason: str) -> None:
         """Join again, so that the group rebalances; the coordinator logs the reason (KIP-800)."""
@@ -219,6 +226,7 @@ class Membership:
             self._pause(error)
             return False
         self._failures = 0
+        self.refusal = None
         return True
 
     def _pause(self, error: ClientError) -> None:
@@ -227,6 +235,7 @@ class Membership:
             self._failures = 0
             return
         self._coordinator.forget()
+        self.refusal = None if error.retriable else error
         if not self._failures:
             log.warning(
                 "request to the group coordinator failed, retrying group=%s error=%s", self.group_id, error

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -37,6 +37,7 @@ Either way it is written.
 """
 
 ALL_REPLICAS: Final = -1
+_NO_OFFSET: Final = -1
 _V1_PRODUCE: Final = 11
 """The newest version in a transaction of the first protocol."""
 
@@ -66,6 +67,19 @@ class ProducerConfig:
         return self.enable_idempotence and self.acks == ALL_REPLICAS
 
 
+class Acknowledged(NamedTuple):
+    """A batch that the leader has acknowledged, or a part of one that had to be split.
+
+    ``number`` counts the batches that the producer was given before it. ``base_offset`` is -1 if the broker
+    did not tell it: with acks=0, or if a retry was recognized as a duplicate.
+    """
+
+    number: int
+    tp: TopicPartition
+    base_offset: int
+    records: int
+
+
 class _Sent(NamedTuple):
     """One produce request in flight.
 
@@ -81,7 +95,8 @@ class Producer:
     """A producer of record batches, for one thread.
 
     ``create_topics`` lets brokers create missing topics, if they are configured to. With a ``transaction``
-    all batches are written in it; they must have been encoded as transactional.
+    all batches are written in it; they must have been encoded as transactional. ``acknowledged`` is called
+    for each acknowledged batch, during `send`, `wait` and `flush`.
     """
 
     def __init__(
@@ -91,9 +106,11 @@ class Producer:
         *,
         create_topics: bool = True,
         transaction: Transaction | None = None,
+        acknowledged: Callable[[Acknowledged], None] | None = None,
     ) -> None:
         self._cluster = cluster
         self._config = config
+        self._acknowledged = acknowledged
         self._create_topics = create_topics
         self._queues: dict[TopicPartition, PartitionQueue] = {}
         self._connections: dict[int, Connection] = {}
@@ -131,10 +148,31 @@ class Producer:
         while self._buffered_bytes > self._config.buffer_bytes:
             self._wait_for_one()
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether batches are not acknowledged yet."""
+        return any(self._queues.values())
+
+    def wait(self) -> None:
+        """Wait for one response, if any batch is not acknowledged. Raises DeliveryFailed, RecordTooLarge."""
+        self._pump()
+        if self.is_busy:
+            self._wait_for_one()
+
+    def begin(self, transaction: Transaction) -> None:
+        """Write the following batches in another transaction of the same id; everything must be flushed.
+
+        The sequences of partitions continue while the epoch stays the same.
+        """
+        assert not self.is_busy, "batches of the previous transaction are not acknowledged yet"
+        if self._transaction is None or transaction.identity != self._transaction.identity:
+            self._queues.clear()
+        self._transaction, self._identity = transaction, transaction.identity
+
     def flush(self) -> None:
         """Return when every batch is acknowledged (with acks=0: sent). Raises DeliveryFailed."""
         self._pump()
-        while any(self._queues.values()):
+        while self.is_busy:
             self._wait_for_one()
 
     # Requests
@@ -188,7 +226,7 @@ class Producer:
                 if not answered:
                     self._in_flight[node_id].pop()
                     for tp, batch in sent.batches.items():
-                        self._acknowledge(tp, batch)
+                        self._acknowledge(tp, batch, _NO_OFFSET)
 
     def _fill_request(self, partitions: deque[TopicPartition]) -> _Sent:
         """Take one batch of each partition, up to ``max.request.size``; partitions with more to send stay."""
@@ -259,7 +297,7 @@ class Producer:
         code = answer.error_code
         queue = self._queues[tp]
         if code in (ErrorCode.NONE, _ALREADY_WRITTEN):
-            self._acknowledge(tp, batch)
+            self._acknowledge(tp, batch, answer.base_offset if code == ErrorCode.NONE else _NO_OFFSET)
             return None
         if code in _TOO_LARGE and batch.count > 1:
             queue.replace(batch, self._split(batch, tp, len(batch.data) // 2))
@@ -280,9 +318,11 @@ class Producer:
         refused.batch = batch.number
         raise refused from error
 
-    def _acknowledge(self, tp: TopicPartition, batch: PendingBatch) -> None:
+    def _acknowledge(self, tp: TopicPartition, batch: PendingBatch, base_offset: int) -> None:
         self._queues[tp].acknowledge(batch)
         self._buffered_bytes -= len(batch.data)
+        if self._acknowledged is not None:
+            self._acknowledged(Acknowledged(batch.number, tp, base_offset, batch.count))
 
     # Failures
 

@@ -66,7 +66,8 @@ class SinkTaskContext(Protocol):
 
     @property
     def reporter(self) -> ErrantRecordReporter | None:
-        """Where to report records that cannot be written; None unless `errors.tolerance` allows errors."""
+        """Where to report records that cannot be written; None unless the configuration has a topic of dead
+        letters, or logs errors."""
         ...
 
 

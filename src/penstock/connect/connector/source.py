@@ -67,7 +67,8 @@ class SourceTaskContext(OffsetReader, Protocol):
 class SourceTask(ABC):
     """Reads records from an outside system. Only `poll` must be written.
 
-    The worker calls `start`, then `poll` again and again, then `stop`, all on one thread of the task.
+    The worker calls `start`, then `poll` again and again, then `stop`, all on one thread of the task. Between
+    polls and before `stop` it calls `commit_record` and `commit` there, so none of them needs a lock.
     """
 
     definition: ClassVar[ConfigDef] = ConfigDef()

@@ -1,0 +1,269 @@
+"""Collects records into batches and sends them through the client's producer; for one thread.
+
+A record with a key goes to the partition of its murmur2 hash. One without a key goes to the topic's current
+partition, which changes with each finished batch, so that batches fill up (KIP-480).
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Final, NamedTuple
+
+from penstock.client.config import ClientConfig
+from penstock.client.connections.cluster import Cluster
+from penstock.client.connections.metadata import TopicPartition
+from penstock.client.errors import ClientError, DeliveryFailed, RecordTooLarge, UnknownPartition
+from penstock.client.producing.delivery import Transaction
+from penstock.client.producing.producer import Acknowledged, Producer, ProducerConfig
+from penstock.client.settings import one_of, setting, whole_number
+from penstock.connect.tasks.sending.delivery import Delivery, OutgoingRecord
+from penstock.protocol.compression import Codec
+from penstock.protocol.murmur2 import partition_for_key
+from penstock.protocol.records import Record, encode_batch
+
+_FOREVER_MS: Final = 2**31 - 1
+_OVERHEAD_BYTES: Final = 21
+"""The size of a record in a batch beside its key and value, at most, if it has no headers."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BatchSettings:
+    """When a batch is full. The default size exceeds Kafka's 16384, since each batch costs more here."""
+
+    linger_ms: int = setting("linger.ms", 0, whole_number(0))
+    batch_bytes: int = setting("batch.size", 131_072, whole_number(0))
+    compression: str = setting("compression.type", "none", one_of("none", "gzip", "snappy", "lz4", "zstd"))
+
+    @property
+    def codec(self) -> Codec:
+        return Codec[self.compression.upper()]
+
+
+class _Entry(NamedTuple):
+    record: Record
+    delivery: Delivery
+
+
+@dataclass(slots=True)
+class _Batch:
+    """Records of one partition, in order; ``done`` of them are acknowledged, from the first on."""
+
+    tp: TopicPartition
+    began_s: float
+    entries: list[_Entry] = field(default_factory=list)
+    size_bytes: int = 0
+    done: int = 0
+
+
+class BatchingProducer:
+    """Sends records in batches, without a transaction or, from `begin` on, in one.
+
+    ``create_topics`` lets brokers create missing topics if they are configured to. What a retry can help is
+    retried without end: ``sleep`` waits between attempts, and raises an exception to end them.
+    """
+
+    def __init__(
+        self,
+        client: ClientConfig,
+        producer: ProducerConfig,
+        settings: BatchSettings,
+        *,
+        create_topics: bool = True,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.cluster = Cluster(client)
+        self.cluster.policy = replace(self.cluster.policy, timeout_ms=_FOREVER_MS, sleep=sleep)
+        self._sleep = sleep
+        self._config = producer
+        self._settings = settings
+        self._create_topics = create_topics
+        self._clock = clock
+        self._transaction: Transaction | None = None
+        self._producer: Producer | None = None
+        self._open: dict[TopicPartition, _Batch] = {}
+        self._sent: dict[int, _Batch] = {}
+        """The batches that the current producer has and that are not acknowledged, by their numbers."""
+        self._next_number = 0
+        self._sticky: dict[str, int] = {}
+
+    def close(self) -> None:
+        """Close the connections without waiting."""
+        if self._producer is not None:
+            self._producer.close()
+        self.cluster.close()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether records are not acknowledged yet."""
+        return bool(self._open or self._sent)
+
+    @property
+    def has_sent(self) -> bool:
+        """Whether batches are on their way."""
+        return bool(self._sent)
+
+    @property
+    def open_partitions(self) -> set[TopicPartition]:
+        """The partitions with records that are not sent yet."""
+        return set(self._open)
+
+    def begin(self, transaction: Transaction) -> None:
+        """Write the following records in this transaction; all earlier ones must be acknowledged."""
+        self._transaction = transaction
+        if self._producer is not None:
+            self._producer.begin(transaction)
+
+    def fail(self, error: Exception) -> None:
+        """Give up all records that are not acknowledged: this producer is not used any more."""
+        for batch in (*self._open.values(), *self._sent.values()):
+            _fail(batch, error)
+
+    def discard(self) -> None:
+        """Forget all records that are not acknowledged, because their transaction is aborted."""
+        self._open.clear()
+        self._forget_producer()
+
+    def add(self, record: OutgoingRecord, delivery: Delivery) -> TopicPartition | None:
+        """Put a record into its batch; return the partition if its batch is now full, for `send`.
+
+        Raises ClientError if the topic is missing.
+        """
+        now = self._clock()
+        timestamp_ms = int(time.time() * 1000) if record.timestamp_ms is None else record.timestamp_ms
+        tp = TopicPartition(record.topic, self._partition(record))
+        batch = self._open.get(tp)
+        if batch is None:
+            batch = self._open[tp] = _Batch(tp, now)
+        row = Record(0, timestamp_ms, record.key, record.value, record.headers)
+        batch.entries.append(_Entry(row, delivery))
+        batch.size_bytes += _size(row)
+        return tp if batch.size_bytes >= self._settings.batch_bytes else None
+
+    def send_due(self, *, everything: bool = False) -> float | None:
+        """Send the batches whose linger time is over; return the seconds until the next is due, if any."""
+        latest = self._clock() - self._settings.linger_ms / 1000
+        for tp in [tp for tp, batch in self._open.items() if everything or batch.began_s <= latest]:
+            self.send(tp)
+        return min((batch.began_s - latest for batch in self._open.values()), default=None)
+
+    def send(self, tp: TopicPartition) -> None:
+        """Send a partition's batch, full or not."""
+        batch = self._open.pop(tp)
+        self._sticky.pop(tp.topic, None)
+        self._deliver([batch])
+
+    def wait(self) -> None:
+        """Wait for a response, if anything was sent."""
+        if self._sent:
+            self._guarded(self._get_producer().wait)
+
+    # The producer
+
+    def _deliver(self, batches: list[_Batch]) -> None:
+        for batch in batches:  # before the first is sent, so that a failure finds all of them
+            self._sent[self._next_number] = batch
+            self._next_number += 1
+
+        def hand_over() -> None:
+            for batch in batches:
+                rows = [entry.record for entry in batch.entries[batch.done :]]
+                data = encode_batch(
+                    rows, compression=self._settings.codec, transactional=self._transaction is not None
+                )
+                self._get_producer().send(batch.tp.topic, batch.tp.partition, bytearray(data))
+
+        self._guarded(hand_over)
+
+    def _guarded(self, work: Callable[[], None]) -> None:
+        """Run work of the producer. If it refuses a batch, fail its records and send the others again."""
+        try:
+            work()
+        except ClientError as error:
+            unsettled = self._sent
+            self._forget_producer()
+            refused = error.batch if isinstance(error, DeliveryFailed | RecordTooLarge) else None
+            if self._transaction is not None or refused not in unsettled:
+                for batch in unsettled.values():
+                    _fail(batch, error)
+                if self._transaction is not None:
+                    raise
+                return
+            again: list[_Batch] = []
+            for number, batch in unsettled.items():
+                left = batch.entries[batch.done :]
+                if number != refused:
+                    again.append(batch)
+                elif len(left) == 1 or not isinstance(error, RecordTooLarge):
+                    _fail(batch, error)
+                else:  # find the record that is too large
+                    again += [_Batch(batch.tp, batch.began_s, [entry]) for entry in left]
+            self._deliver(again)
+
+    def _get_producer(self) -> Producer:
+        if self._producer is None:
+            self._producer = Producer(
+                self.cluster,
+                self._config,
+                create_topics=self._create_topics,
+                transaction=self._transaction,
+                acknowledged=self._acknowledge,
+            )
+        return self._producer
+
+    def _forget_producer(self) -> None:
+        self._sent = {}
+        self._next_number = 0
+        if self._producer is not None:
+            self._producer.close()
+            self._producer = None
+
+    def _acknowledge(self, done: Acknowledged) -> None:
+        batch = self._sent[done.number]
+        end = batch.done + done.records
+        for position in range(batch.done, end):
+            entry = batch.entries[position]
+            offset = -1 if done.base_offset < 0 else done.base_offset + position - batch.done
+            entry.delivery.acknowledged(batch.tp.topic, batch.tp.partition, offset, entry.record.timestamp)
+        batch.done = end
+        if end == len(batch.entries):
+            del self._sent[done.number]
+
+    def _partition(self, record: OutgoingRecord) -> int:
+        if record.partition is not None:
+            if record.topic not in self.cluster.metadata.topics:
+                self._partition_count(record.topic)
+            return record.partition
+        if record.key is None and record.topic in self._sticky:
+            return self._sticky[record.topic]
+        count = self._partition_count(record.topic)
+        if record.key is not None:
+            return partition_for_key(record.key, count)
+        self._sticky[record.topic] = random.randrange(count)
+        return self._sticky[record.topic]
+
+    def _partition_count(self, topic: str) -> int:
+        """Wait for a topic that the brokers may create. Raises UnknownPartition after the usual timeout."""
+        deadline_s = time.monotonic() + self.cluster.config.api_timeout_ms / 1000
+        failures = 0
+        while True:
+            found = self.cluster.topics([topic], create=self._create_topics)
+            if topic in found and found[topic].partitions:
+                return len(found[topic].partitions)
+            failures += 1
+            if not self._create_topics or time.monotonic() >= deadline_s:
+                raise UnknownPartition(topic, None, self.cluster.config.servers_text)
+            self._sleep(self.cluster.policy.backoff_s(failures))
+
+
+def _size(row: Record) -> int:
+    size = _OVERHEAD_BYTES + len(row.key or b"") + len(row.value or b"")
+    return size + sum(len(name) + len(value or b"") + 2 for name, value in row.headers)
+
+
+def _fail(batch: _Batch, error: Exception) -> None:
+    for entry in batch.entries[batch.done :]:
+        entry.delivery.failed(error)

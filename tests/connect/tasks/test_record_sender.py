@@ -1,0 +1,123 @@
+"""Records of tasks on their way to a real node: order, partitions, offsets, and records that are refused."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from penstock.connect.tasks.sending.delivery import OutgoingRecord
+from penstock.connect.tasks.sending.record_sender import RecordSender
+from penstock.protocol.murmur2 import partition_for_key
+from penstock.testing import Cluster
+
+COUNT = 2000
+PARTITIONS = 3
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster() as started:
+        yield started
+
+
+class Result:
+    """What became of one record."""
+
+    def __init__(self) -> None:
+        self.place: tuple[int, int] | None = None
+        self.error: Exception | None = None
+
+    def acknowledged(self, topic: str, partition: int, offset: int, timestamp_ms: int) -> None:
+        self.place = (partition, offset)
+
+    def failed(self, error: Exception) -> None:
+        self.error = error
+
+
+def create(cluster: Cluster, topic: str, **config: str) -> None:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    admin.create_topics([NewTopic(topic, PARTITIONS, 1, config=config)])[topic].result(30)
+
+
+def send(cluster: Cluster, records: list[OutgoingRecord], **properties: str) -> list[Result]:
+    given = {"bootstrap.servers": cluster.bootstrap_servers}
+    given |= {name.replace("_", "."): value for name, value in properties.items()}
+    sender = RecordSender(given, create_topics=False)
+    results = [Result() for _ in records]
+    try:
+        for record, result in zip(records, results, strict=True):
+            sender.send(record, result)
+        assert sender.flush(60)
+    finally:
+        sender.close()
+    return results
+
+
+def read(cluster: Cluster, topic: str, count: int) -> dict[int, list[tuple[bytes | None, bytes | None, int]]]:
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "unused"})
+    consumer.assign([TopicPartition(topic, partition, 0) for partition in range(PARTITIONS)])
+    found: dict[int, list[tuple[bytes | None, bytes | None, int]]] = defaultdict(list)
+    for _ in range(count):
+        message = consumer.poll(30)
+        assert message is not None
+        assert message.error() is None
+        partition, offset = message.partition(), message.offset()
+        assert partition is not None
+        assert offset is not None
+        found[partition].append((message.key(), message.value(), offset))
+    consumer.close()
+    return found
+
+
+@pytest.mark.parametrize("compression", ["none", "lz4"])
+def test_records_are_in_order_where_their_keys_belong(cluster: Cluster, compression: str) -> None:
+    topic = f"ordered-{compression}"
+    create(cluster, topic)
+    keys = [f"k{number % 7}".encode() for number in range(COUNT)]
+    records = [OutgoingRecord(topic, None, key, str(number).encode()) for number, key in enumerate(keys)]
+    results = send(cluster, records, compression_type=compression, batch_size="2000")
+    read_back = read(cluster, topic, COUNT)
+    for number, (key, result) in enumerate(zip(keys, results, strict=True)):
+        assert result.place is not None
+        partition, offset = result.place
+        assert partition == partition_for_key(key, PARTITIONS)
+        assert read_back[partition][offset] == (key, str(number).encode(), offset)
+
+
+def test_records_without_keys_fill_batches_of_several_partitions(cluster: Cluster) -> None:
+    create(cluster, "keyless")
+    records = [OutgoingRecord("keyless", None, None, b"v" * 50) for _ in range(COUNT)]
+    results = send(cluster, records, batch_size="1000")
+    assert all(result.place is not None for result in results)
+    assert len({result.place for result in results}) == COUNT
+
+
+def test_only_the_record_that_is_too_large_fails(cluster: Cluster) -> None:
+    create(cluster, "small", **{"max.message.bytes": "1000"})
+    sizes = [10, 10, 5000, 10, 10]
+    records = [OutgoingRecord("small", 0, None, b"v" * size) for size in sizes]
+    results = send(cluster, records, linger_ms="50")
+    assert [result.error is None for result in results] == [True, True, False, True, True]
+    assert [len(value or b"") for _, value, _ in read(cluster, "small", 4)[0]] == [10, 10, 10, 10]
+
+
+def test_records_wait_for_their_cluster_until_the_sender_is_closed() -> None:
+    given = {"bootstrap.servers": "127.0.0.1:1", "default.api.timeout.ms": "50", "retry.backoff.max.ms": "10"}
+    sender, result = RecordSender(given), Result()
+    sender.send(OutgoingRecord("t", 0, None, b"1"), result)
+    assert not sender.flush(0.5)  # much longer than the timeout of requests
+    assert result.error is None
+    sender.close()
+    assert "closed" in str(result.error)
+
+
+@pytest.mark.parametrize("partition", [None, 0])
+def test_a_missing_topic_fails_its_records_and_no_others(cluster: Cluster, partition: int | None) -> None:
+    topic = f"present-{partition}"
+    create(cluster, topic)
+    records = [OutgoingRecord("absent", partition, None, b"1"), OutgoingRecord(topic, None, None, b"2")]
+    absent, present = send(cluster, records)
+    assert "absent" in str(absent.error)
+    assert present.place is not None
