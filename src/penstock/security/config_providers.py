@@ -87,13 +87,13 @@ def _provider(name: str, properties: Mapping[str, str]) -> _Provider:
 
 
 def _of_files(allowed_paths: str | None) -> _Provider:
-    return partial(_value_in_file, _directories(allowed_paths))
+    return partial(_value_in_file, allowed_directories(allowed_paths))
 
 
 def _value_in_file(allowed: list[Path] | None, path: str, key: str) -> str:
     import javaproperties
 
-    with _allowed(allowed, path).open(encoding="utf-8") as file:
+    with allowed_path(allowed, path).open(encoding="utf-8") as file:
         values = javaproperties.load(file)
     if key not in values:
         raise ValueError(f"the file has no value {key!r}")
@@ -101,16 +101,16 @@ def _value_in_file(allowed: list[Path] | None, path: str, key: str) -> str:
 
 
 def _of_directories(allowed_paths: str | None) -> _Provider:
-    return partial(_file_in_directory, _directories(allowed_paths))
+    return partial(_file_in_directory, allowed_directories(allowed_paths))
 
 
 def _file_in_directory(allowed: list[Path] | None, path: str, key: str) -> str:
     if Path(key).name != key:
         raise ValueError("expected the name of a file in the directory")
-    return (_allowed(allowed, path) / key).read_text(encoding="utf-8")
+    return (allowed_path(allowed, path) / key).read_text(encoding="utf-8")
 
 
-def _directories(allowed_paths: str | None) -> list[Path] | None:
+def allowed_directories(allowed_paths: str | None) -> list[Path] | None:
     """Parse `allowed.paths`; None allows all. Raises ValueError."""
     if not allowed_paths:
         return None
@@ -123,7 +123,7 @@ def _directories(allowed_paths: str | None) -> list[Path] | None:
     return found
 
 
-def _allowed(allowed: list[Path] | None, path: str) -> Path:
+def allowed_path(allowed: list[Path] | None, path: str) -> Path:
     """The path, if it lies at or below one of those that are allowed. Raises ValueError."""
     if not path:
         raise ValueError("expected a path, as in ${provider:path:key}")
