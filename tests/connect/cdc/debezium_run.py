@@ -89,6 +89,17 @@ def debezium_records(port: int, command: list[str], slot: str, more: dict[str, s
         "publication.autocreate.mode": "disabled",
         **more,
     }
+    is_last = _ends_run(more.get("provide.transaction.metadata") == "true")
+    records = []
+    for each in records_of_task(command, properties):
+        records.append(each)
+        if is_last(each):
+            return records
+    raise AssertionError(f"Debezium's run {slot} ended after {len(records)} records, before the last change")
+
+
+def records_of_task(command: list[str], properties: dict[str, str]) -> Iterator[dict[str, Any]]:
+    """Run a task of Debezium's, and give its records as they come; closing the iterator ends the task."""
     pipe = subprocess.PIPE
     process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True)
     assert process.stdin is not None
@@ -98,15 +109,8 @@ def debezium_records(port: int, command: list[str], slot: str, more: dict[str, s
     try:
         process.stdin.write(json.dumps(properties) + "\n")
         process.stdin.flush()
-        is_last = _ends_run(more.get("provide.transaction.metadata") == "true")
-        records = []
         for line in process.stdout:
-            records.append(json.loads(line))
-            if is_last(records[-1]):
-                return records
-        raise AssertionError(
-            f"Debezium's run {slot} ended after {len(records)} records, before the last change"
-        )
+            yield json.loads(line)
     finally:
         process.kill()
         process.wait()

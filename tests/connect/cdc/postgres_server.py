@@ -6,9 +6,10 @@ import shutil
 import socket
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -24,9 +25,28 @@ def skip_without_server() -> None:
         pytest.skip("PostgreSQL refuses to run as root, and there is no user postgres")
 
 
+class RunningServer(NamedTuple):
+    """A server on 127.0.0.1, with the superuser postgres and without passwords."""
+
+    port: int
+    restart: Callable[[], None]
+    """Kills the server and starts it again, which recovers from its WAL."""
+
+    def where(self, database: str) -> str:
+        """The connection string of a database."""
+        return f"host=127.0.0.1 port={self.port} user=postgres dbname={database}"
+
+
 @contextmanager
 def running_server() -> Iterator[int]:
-    """Run a server with the superuser postgres and without passwords; gives its port on 127.0.0.1."""
+    """Run a server; gives its port."""
+    with restartable_server() as server:
+        yield server.port
+
+
+@contextmanager
+def restartable_server() -> Iterator[RunningServer]:
+    """Run a server that can be restarted."""
     skip_without_server()
     user = _postgres_user() if os.getuid() == 0 else None
     directory = Path(tempfile.mkdtemp(prefix="penstock-postgres-"))
@@ -55,11 +75,18 @@ def running_server() -> Iterator[int]:
     }
     settings = " ".join(f"-c {name}={value}" for name, value in options.items())
     control = [PROGRAMS / "pg_ctl", "-D", data, "-w", "-t", str(START_TIMEOUT_S), "-l", directory / "log"]
-    _run([*control, "-o", settings, "start"], user)
+    start = [*control, "-o", settings, "start"]
+    stop = [*control, "-m", "immediate", "stop"]
+
+    def restart() -> None:
+        _run(stop, user)
+        _run(start, user)
+
+    _run(start, user)
     try:
-        yield port
+        yield RunningServer(port, restart)
     finally:
-        _run([*control, "-m", "immediate", "stop"], user)
+        _run(stop, user)
         shutil.rmtree(directory, ignore_errors=True)
 
 

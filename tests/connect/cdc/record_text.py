@@ -2,6 +2,7 @@
 
 import datetime
 import math
+from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
@@ -85,3 +86,17 @@ def _logical_written(value: Any) -> Any:
         seconds = value.hour * 3600 + value.minute * 60 + value.second
         return f"date {seconds * 1000 + value.microsecond // 1000}"
     return value
+
+
+def differences(ours: Any, theirs: Any, place: str) -> Iterator[tuple[str, str, str]]:
+    """The places where two records differ, with both texts."""
+    if ours == theirs:
+        return
+    if isinstance(ours, dict) and isinstance(theirs, dict):
+        for name in ours.keys() | theirs.keys():
+            yield from differences(ours.get(name, "-"), theirs.get(name, "-"), f"{place}.{name}")
+    elif isinstance(ours, list) and isinstance(theirs, list) and len(ours) == len(theirs):
+        for index, (left, right) in enumerate(zip(ours, theirs, strict=True)):
+            yield from differences(left, right, f"{place}[{index}]")
+    else:
+        yield place, str(ours), str(theirs)

@@ -33,6 +33,27 @@ RUNS: dict[str, dict[str, str]] = {
 }
 """The configurations that Debezium runs with, by the name of the run."""
 
+SNAPSHOT_RUNS: dict[str, dict[str, str]] = {
+    "all": {},
+    "filtered": {
+        "publication.autocreate.mode": "filtered",
+        "table.include.list": (
+            "public\\.(keyed|keyless|toasted.*|empty_one),odd schema.odd-täble,public.secrets"
+        ),
+        "column.exclude.list": "public.keyed.amount,public.toasted.(ia|ba)",
+        "column.mask.with.3.chars": "public.secrets.(star.*|n)",
+        "column.mask.hash.SHA-256.with.salt.CzQMA0cB5K": "public.secrets.hash.*",
+        "column.mask.hash.v2.MD5.with.salt.s.a": "public.secrets.md5.*",
+        "column.truncate.to.2.chars": "public.secrets.short.*",
+        "message.key.columns": "public.keyless:name",
+        "snapshot.select.statement.overrides": "public.keyless",
+        "snapshot.select.statement.overrides.public.keyless": (
+            "select name, id from public.keyless where id > 1 order by id"
+        ),
+    },
+}
+"""The configurations that Debezium takes snapshots with."""
+
 
 def type_cases() -> list[tuple[str, list[str]]]:
     """The types of type_cases.txt with their literals."""
@@ -49,6 +70,17 @@ def questions() -> str:
     """All that the recorded answers depend on."""
     texts = [(HERE / name).read_text() for name in ("type_cases.txt", "tables.sql", "changes.sql")]
     return "\n".join([*texts, json.dumps(RUNS)])
+
+
+def snapshot_questions() -> str:
+    """All that the recorded snapshots depend on."""
+    texts = [(HERE / name).read_text() for name in ("type_cases.txt", "tables.sql", "snapshot_rows.sql")]
+    return "\n".join([*texts, json.dumps(SNAPSHOT_RUNS)])
+
+
+def snapshot_rows() -> list[str]:
+    """The statements that fill the tables beside those of types."""
+    return [each for each in (HERE / "snapshot_rows.sql").read_text().split(";\n") if each.strip()]
 
 
 def tables_of_types() -> Iterator[str]:

@@ -6,7 +6,6 @@ import struct
 
 import pytest
 
-from penstock.connect.cdc.postgres.errors import ReplicationProtocolError
 from penstock.connect.cdc.postgres.framing import (
     POSTGRES_EPOCH_US,
     Keepalive,
@@ -31,6 +30,7 @@ from penstock.connect.cdc.postgres.messages import (
     Update,
 )
 from penstock.connect.cdc.postgres.pgoutput import BinaryValue, Decoder, Unchanged, read_columns
+from penstock.connect.errors import ReplicationProtocolError
 
 ROW = b"\0\x04t\0\0\0\x02abnub\0\0\0\x01\xff"
 STREAM_START = b"S" + struct.pack(">IB", 9, 1)

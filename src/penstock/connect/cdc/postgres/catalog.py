@@ -19,7 +19,7 @@ where t.typtype <> 'p'
 order by t.oid"""
 """All types but pseudo-types: oid, name, schema, kind, category, element, base type, its modifier, labels."""
 
-RELATIONS_QUERY: Final = """
+_RELATIONS: Final = """
 select c.oid::int8, n.nspname::text, c.relname::text,
        (select json_agg(json_build_array(a.attname, a.attnotnull, pg_get_expr(d.adbin, d.adrelid))
                         order by a.attnum)
@@ -34,12 +34,17 @@ left join lateral (
     select x.indkey, x.indnkeyatts from pg_index x
     where x.indrelid = c.oid and x.indisunique and x.indisvalid and x.indpred is null and x.indexprs is null
     order by x.indisprimary desc, x.indexrelid limit 1) i on true
+"""
+RELATIONS_QUERY: Final = f"""{_RELATIONS}
 where c.relkind in ('r', 'p') and n.nspname not in ('pg_catalog', 'information_schema', 'pg_toast')
 order by c.oid"""
 """All tables: oid, schema, name, [column, NOT NULL, default] of each column, columns of the key.
 
 The key is the primary key, or the oldest unique index that covers all rows.
 """
+
+RELATION_QUERY: Final = f"{_RELATIONS} where c.oid = %s"
+"""The table with an oid, as RELATIONS_QUERY has it."""
 
 
 @dataclass(frozen=True, slots=True)

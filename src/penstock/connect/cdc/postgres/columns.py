@@ -89,13 +89,14 @@ class ColumnType:
     """The schema of a column, and its values. `column_type` gives the one that may not be null.
 
     `convert` raises DataError for a text that has no value. `fallback` stands for null in a column that may
-    not be null, and `unchanged` for a value that the server did not send.
+    not be null, `null` in one that may, and `unchanged` for a value that the server did not send.
     """
 
     schema: Schema
     convert: Callable[[str], Any]
     fallback: Any
     unchanged: Any
+    null: Any = None
 
 
 def column_type(catalog: Catalog, settings: ValueSettings, oid: int, modifier: int) -> ColumnType | None:

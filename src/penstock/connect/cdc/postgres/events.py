@@ -11,6 +11,8 @@ it, in Debezium's shape: ``lsn`` is its own position, ``lsn_proc`` the last posi
 - A transaction counts its logical messages together, as ``message``; Debezium counts each by itself, under
   the name of a Java object.
 - A NOT NULL timestamp without a default is 0 in the ``before`` of a delete; Debezium stops with an error.
+- Offsets also have ``lsn_records``, the number of records of the transaction with this ``lsn``: a changed key
+  has three, and COPY writes many rows at one position. A task can therefore resume after any record.
 """
 
 from __future__ import annotations
@@ -19,7 +21,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from penstock.connect.cdc.postgres.errors import ReplicationProtocolError
 from penstock.connect.cdc.postgres.framing import format_lsn
 from penstock.connect.cdc.postgres.messages import (
     Begin,
@@ -42,6 +43,7 @@ from penstock.connect.cdc.postgres.transactions import TransactionMetadata
 from penstock.connect.data.records import Header, SourceRecord
 from penstock.connect.data.schema import INT64, OPTIONAL_INT64, OPTIONAL_STRING, STRING, Schema
 from penstock.connect.data.struct import Struct
+from penstock.connect.errors import ReplicationProtocolError
 
 CONTEXT: Final = "__debezium.context."
 NEW_KEY: Final = "__debezium.newkey"
@@ -96,44 +98,55 @@ class Position:
     committed_us: int | None = None
     origin: str | None = None
     origin_lsn: int | None = None
+    records: int | None = None
 
     def move(self, lsn: int, message_type: str, done: bool) -> None:
         """Arrive at a message; ``done`` if no other message has this position."""
+        if lsn != self.lsn or message_type == "BEGIN":
+            self.records = 0
         self.lsn, self.message_type = lsn, message_type
         if done:
             self.processed = lsn
 
     def offset(self) -> dict[str, Any]:
         """The offset in Debezium's shape."""
-        parts = {
+        parts: dict[str, Any] = {
             "lsn_proc": self.processed,
             "messageType": self.message_type,
             "lsn_commit": self.committed,
             "lsn": self.lsn,
             "txId": self.xid,
             "ts_usec": self.committed_us,
+            "lsn_records": self.records,
         }
-        return {name: value for name, value in parts.items() if value is not None}
+        if None in parts.values():
+            return {name: value for name, value in parts.items() if value is not None}
+        return parts
 
 
 class EventWriter:
     """Turns one stream's messages into records.
 
     ``schema_of`` gives a relation's schemas, or None if the table is filtered out; it is called for each
-    Relation message. ``clock_us`` gives microseconds since 1970.
+    Relation message, and again with the names of columns that turn out to be null although the catalog says
+    NOT NULL. ``has_message`` filters logical messages by prefix. ``clock_us`` gives microseconds since 1970.
     """
 
     def __init__(
         self,
         settings: EventSettings,
-        schema_of: Callable[[Relation], TableSchema | None],
+        schema_of: Callable[[Relation, frozenset[str]], TableSchema | None],
         clock_us: Callable[[], int],
         position: Position | None = None,
+        has_message: Callable[[str], bool] = lambda prefix: True,
     ) -> None:
         self._settings = settings
         self._schema_of = schema_of
         self._clock_us = clock_us
+        self._has_message = has_message
         self._tables: dict[int, TableSchema | None] = {}
+        self._relations: dict[int, Relation] = {}
+        self._nullable: dict[int, frozenset[str]] = {}
         self.position = position or Position()
         self._partition = {"server": settings.prefix}
         self._metadata = TransactionMetadata(settings.prefix) if settings.transaction_metadata else None
@@ -158,8 +171,11 @@ class EventWriter:
         made: list[SourceRecord] = handle(self, message, lsn)
         return made
 
-    def heartbeat(self) -> SourceRecord:
-        """A heartbeat record with the present offset."""
+    def heartbeat(self, done: int | None = None) -> SourceRecord:
+        """A heartbeat record with the present offset; ``done`` is a position up to which nothing is left."""
+        offset = self.position.offset()
+        if done is not None:
+            offset["lsn_proc"] = offset["lsn_commit"] = done
         return SourceRecord(
             topic=f"__debezium-heartbeat.{self._settings.prefix}",
             key=Struct(_SERVER_NAME, {"serverName": self._settings.prefix}),
@@ -167,7 +183,29 @@ class EventWriter:
             value=Struct(_HEARTBEAT, {"ts_ms": self._clock_us() // 1000}),
             value_schema=_HEARTBEAT,
             source_partition=self._partition,
-            source_offset=self.position.offset(),
+            source_offset=offset,
+        )
+
+    def snapshot(self, table: TableSchema, row: Sequence[Column], marker: str) -> SourceRecord:
+        """The record of a row that a snapshot reads; the marker ``last`` completes the snapshot."""
+        now_us = self._clock_us()
+        source = self._source(table.schema, table.table, marker)
+        times = [now_us // 1000, now_us, now_us * 1000]
+        is_last = marker == "last"
+        return SourceRecord(
+            topic=table.topic,
+            key=table.key(row),
+            key_schema=table.key_schema,
+            value=Struct.of_values(table.envelope, [None, table.value(row), source, None, "r", *times]),
+            value_schema=table.envelope,
+            headers=self._context,
+            source_partition=self._partition,
+            source_offset={
+                **self.position.offset(),
+                "snapshot": "INITIAL",
+                "last_snapshot_record": is_last,
+                "snapshot_completed": is_last,
+            },
         )
 
     def _begin(self, message: Begin, lsn: int) -> list[SourceRecord]:
@@ -195,7 +233,9 @@ class EventWriter:
         return []
 
     def _relation(self, message: Relation, lsn: int) -> list[SourceRecord]:
-        self._tables[message.oid] = self._schema_of(message)
+        self._relations[message.oid] = message
+        self._nullable[message.oid] = frozenset()
+        self._tables[message.oid] = self._schema_of(message, frozenset())
         return []
 
     def _type_name(self, message: TypeName, lsn: int) -> list[SourceRecord]:
@@ -206,6 +246,7 @@ class EventWriter:
         if table is None or "c" in self._settings.skipped_operations:
             return []
         row = read_columns(message.new)
+        table = self._agreeing(message.relation, table, row)
         return [self._change(table, "c", table.key(row), after=table.value(row))]
 
     def _update(self, message: Update, lsn: int) -> list[SourceRecord]:
@@ -214,6 +255,9 @@ class EventWriter:
             return []
         new = read_columns(message.new)
         old = None if message.old is None else read_columns(message.old)
+        table = self._agreeing(message.relation, table, new)
+        if old is not None and not message.old_is_key:
+            table = self._agreeing(message.relation, table, old)
         key = table.key(_with_unchanged(new, old))
         after, before = table.value(new, old), None if old is None else table.value(old)
         if old is None or (message.old_is_key and not table.is_identified):
@@ -239,6 +283,8 @@ class EventWriter:
         if table is None or "d" in self._settings.skipped_operations:
             return []
         old = read_columns(message.old)
+        if not message.old_is_key:
+            table = self._agreeing(message.relation, table, old)
         key = None if message.old_is_key and not table.is_identified else table.key(old)
         record = self._change(table, "d", key, before=table.value(old))
         if key is None or not self._settings.tombstones:
@@ -260,7 +306,7 @@ class EventWriter:
         position.move(lsn, "MESSAGE", done=not message.transactional)
         if not message.transactional:
             position.xid, position.committed = None, lsn
-        if "m" in self._settings.skipped_operations:
+        if "m" in self._settings.skipped_operations or not self._has_message(message.prefix):
             return []
         content = binary(self._settings.values).convert("\\x" + message.content.hex())
         schema = self._message_value
@@ -294,6 +340,16 @@ class EventWriter:
             self.position.move(lsn, message_type, done)
         return table
 
+    def _agreeing(self, relation: int, table: TableSchema, row: Sequence[Column]) -> TableSchema:
+        """The schemas that allow a whole row, which may be older than what the catalog says."""
+        if None not in row or not (null := table.contradicted(row)):
+            return table
+        self._nullable[relation] |= null
+        made = self._schema_of(self._relations[relation], self._nullable[relation])
+        assert made is not None, "a table that was captured before the change still is"
+        self._tables[relation] = made
+        return made
+
     def _change(
         self,
         table: TableSchema,
@@ -307,18 +363,19 @@ class EventWriter:
         block = self._block(f"{table.schema}.{table.table}")
         source = self._source(table.schema, table.table)
         times = [now_us // 1000, now_us, now_us * 1000]
-        record = SourceRecord(
+        return SourceRecord(
             topic=table.topic,
             key=key,
             key_schema=None if key is None else table.key_schema,
             value=Struct.of_values(table.envelope, [before, after, source, block, operation, *times]),
             value_schema=table.envelope,
-            headers=(*headers, *self._context),
+            headers=(*headers, *self._context) if headers else self._context,
+            source_partition=self._partition,
+            source_offset=self._next_offset(),
         )
-        return self._placed(record)
 
     def _tombstone(self, deleted: SourceRecord) -> SourceRecord:
-        return replace(deleted, value=None, value_schema=None)
+        return self._placed(replace(deleted, value=None, value_schema=None))
 
     def _block(self, collection: str) -> Struct | None:
         """The transaction block of an event, which is counted."""
@@ -327,23 +384,29 @@ class EventWriter:
         assert self.position.lsn is not None
         return Struct.of_values(TRANSACTION_BLOCK, self._metadata.count(collection, self.position.lsn))
 
-    def _source(self, schema: str, table: str) -> Struct:
+    def _source(self, schema: str, table: str, snapshot: str | None = None) -> Struct:
         position, settings = self.position, self._settings
         time_us = position.committed_us or 0
         committed = "null" if position.committed is None else f'"{position.committed}"'
         values = [
-            *(settings.version, "postgresql", settings.prefix, time_us // 1000, None, settings.database),
+            *(settings.version, "postgresql", settings.prefix, time_us // 1000, snapshot, settings.database),
             *(f'[{committed},"{position.lsn}"]', time_us, time_us * 1000, schema, table),
             *(position.xid, position.lsn, None, position.origin, position.origin_lsn),
         ]
         return Struct.of_values(SOURCE, values)
 
     def _placed(self, record: SourceRecord) -> SourceRecord:
-        """The record with this stream's partition and the present offset."""
+        """The record with this stream's partition and the next offset."""
+        return replace(record, source_partition=self._partition, source_offset=self._next_offset())
+
+    def _next_offset(self) -> dict[str, Any]:
+        """The offset of one more record at the present position."""
+        assert self.position.records is not None, "a record comes after its message"
+        self.position.records += 1
         offset = self.position.offset()
         if self._metadata is not None:
             offset.update(self._metadata.offset())
-        return replace(record, source_partition=self._partition, source_offset=offset)
+        return offset
 
 
 def _with_unchanged(new: Sequence[Column], old: Sequence[Column] | None) -> Sequence[Column]:

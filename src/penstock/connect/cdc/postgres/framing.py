@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from typing import Final, NamedTuple
 
-from penstock.connect.cdc.postgres.errors import ReplicationProtocolError
+from penstock.connect.errors import ReplicationProtocolError
 
 POSTGRES_EPOCH_US: Final = 946_684_800_000_000
 """2000-01-01 in microseconds since 1970."""

@@ -15,7 +15,6 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any, Final
 
-from penstock.connect.cdc.postgres.errors import ReplicationProtocolError
 from penstock.connect.cdc.postgres.framing import POSTGRES_EPOCH_US, format_lsn
 from penstock.connect.cdc.postgres.messages import (
     Begin,
@@ -35,6 +34,7 @@ from penstock.connect.cdc.postgres.messages import (
     TypeName,
     Update,
 )
+from penstock.connect.errors import ReplicationProtocolError
 
 
 class Unchanged(Enum):
@@ -49,6 +49,9 @@ class BinaryValue(bytes):
 
 Column = str | BinaryValue | Unchanged | None
 """A column of a tuple: its text, its binary form, null, or the mark of an unchanged value."""
+
+_TEXT, _BINARY, _NULL, _UNCHANGED = b"tbnu"
+"""The kinds of columns in a tuple."""
 
 _TWO_PHASE: Final = {
     "b": "begin prepare",
@@ -100,16 +103,42 @@ class Decoder:
 
 def read_columns(data: bytes) -> list[Column]:
     """Take TupleData apart into columns. Raises ReplicationProtocolError."""
-    body = _Body(data, False, 0)
+    columns: list[Column] = []
+    position = 2
     try:
-        (count,) = body.take(">H")
-        columns = [_read_column(body) for _ in range(count)]
-        body.finish()
-    except (IndexError, struct.error, UnicodeDecodeError, ValueError) as error:
+        for _ in range(data[0] << 8 | data[1]):
+            kind = data[position]
+            if kind == _TEXT:
+                start, position = position + 5, _value_end(data, position)
+                columns.append(data[start:position].decode())
+            elif kind == _BINARY:
+                start, position = position + 5, _value_end(data, position)
+                columns.append(BinaryValue(data[start:position]))
+            else:
+                columns.append(None if kind == _NULL else _unchanged(kind))
+                position += 1
+        if position != len(data):
+            raise ValueError(f"{len(data) - position} bytes are left over")
+    except (IndexError, UnicodeDecodeError, ValueError) as error:
         raise ReplicationProtocolError(
-            f"a row is malformed at {body.position} of {len(data)} bytes: {error}"
+            f"a row is malformed at {position} of {len(data)} bytes: {error}"
         ) from error
     return columns
+
+
+def _value_end(data: bytes, position: int) -> int:
+    """The end of a value whose kind stands at the position."""
+    size = int.from_bytes(data[position + 1 : position + 5], "big", signed=True)
+    end = position + 5 + size
+    if size < 0 or end > len(data):
+        raise ValueError(f"{size} bytes are announced, {len(data) - position - 5} are left")
+    return end
+
+
+def _unchanged(kind: int) -> Unchanged:
+    if kind != _UNCHANGED:
+        raise ValueError(f"a column is of kind {chr(kind)!r}; expected one of 'n', 'u', 't', 'b'")
+    return Unchanged.TOAST
 
 
 class _Body:
@@ -142,16 +171,17 @@ class _Body:
 
     def row(self) -> bytes:
         """TupleData, checked for its lengths but not taken apart."""
-        start = self.position
+        data, start = self._data, self.position
         (count,) = self.take(">H")
+        position = self.position
         for _ in range(count):
-            kind = self._data[self.position]
-            self.position += 1
-            if kind in b"tb":
-                self.some(self.take(">i")[0])
-            elif kind not in b"nu":
-                raise ValueError(f"a column is of kind {chr(kind)!r}; expected one of 'n', 'u', 't', 'b'")
-        return self._data[start : self.position]
+            kind = data[position]
+            if kind in (_TEXT, _BINARY):
+                position = _value_end(data, position)
+            elif kind == _NULL or _unchanged(kind):
+                position += 1
+        self.position = position
+        return data[start:position]
 
     @property
     def left(self) -> int:
@@ -161,19 +191,6 @@ class _Body:
     def finish(self) -> None:
         if self.left:
             raise ValueError(f"{self.left} bytes are left over")
-
-
-def _read_column(body: _Body) -> Column:
-    kind = body.some(1)
-    if kind == b"t":
-        return body.some(body.take(">i")[0]).decode()
-    if kind == b"n":
-        return None
-    if kind == b"u":
-        return Unchanged.TOAST
-    if kind == b"b":
-        return BinaryValue(body.some(body.take(">i")[0]))
-    raise ValueError(f"a column is of kind {kind!r}; expected one of 'n', 'u', 't', 'b'")
 
 
 def _begin(body: _Body) -> Begin:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from penstock.connect.cdc.postgres.catalog import Catalog, ColumnFacts, TableFacts
+from penstock.connect.cdc.postgres.catalog import Catalog, ColumnFacts, PostgresType, TableFacts
 from penstock.connect.cdc.postgres.columns import ColumnType, column_type
 from penstock.connect.cdc.postgres.defaults import default_value
 from penstock.connect.cdc.postgres.messages import Relation, RelationColumn
 from penstock.connect.cdc.postgres.naming import adjuster, data_topic
 from penstock.connect.cdc.postgres.pgoutput import BinaryValue, Column, Unchanged
+from penstock.connect.cdc.postgres.selection.lists import expression
 from penstock.connect.cdc.postgres.settings import ValueSettings
 from penstock.connect.cdc.postgres.value_types import bound
 from penstock.connect.data.schema import (
@@ -25,7 +25,7 @@ from penstock.connect.data.schema import (
     Type,
 )
 from penstock.connect.data.struct import Struct
-from penstock.connect.errors import DataError
+from penstock.connect.errors import ConfigInvalid, DataError
 
 log = logging.getLogger(__name__)
 
@@ -92,6 +92,22 @@ class NamingSettings:
         )
 
 
+@dataclass(frozen=True)
+class ColumnRules:
+    """The captured columns of tables and their masks; names are ``schema.table.column``.
+
+    `masked` gets a column's type and its declared length, and returns the type that values are written with.
+    """
+
+    is_captured: Callable[[str], bool] = field(default=lambda name: True)
+    masked: Callable[[str, ColumnType, int | None], ColumnType] = field(
+        default=lambda name, kind, length: kind
+    )
+
+
+ALL_COLUMNS: Final = ColumnRules()
+
+
 @dataclass(frozen=True, slots=True)
 class TableColumn:
     """A column that records have: its place in the tuples, its field, and how its texts become values."""
@@ -110,7 +126,7 @@ class TableColumn:
             text = old
         if text is None:
             if not self.not_null:
-                return None
+                return self.type.null
             return self.type.fallback if self.type.schema.default is None else self.type.schema.default
         if isinstance(text, BinaryValue | Unchanged):
             raise DataError(f"the column {self.name} is in binary format; start the slot without binary")
@@ -133,6 +149,15 @@ class TableSchema:
     key_schema: Schema | None
     value_schema: Schema
     envelope: Schema
+    required: tuple[TableColumn, ...]
+
+    def contradicted(self, row: Sequence[Column]) -> frozenset[str]:
+        """The columns that are null in a whole row although the schema forbids it.
+
+        The catalog is read when changes arrive, which may be long after they were made: such a column was
+        declared NOT NULL in between.
+        """
+        return frozenset(each.name for each in self.required if row[each.index] is None)
 
     def key(self, row: Sequence[Column]) -> Struct | None:
         """The key of a row."""
@@ -160,17 +185,26 @@ def table_schema(
     catalog: Catalog,
     values: ValueSettings,
     naming: NamingSettings,
+    rules: ColumnRules = ALL_COLUMNS,
+    nullable: frozenset[str] = frozenset(),
 ) -> TableSchema:
-    """The schemas of a relation. Without ``facts`` (a dropped table), no column is NOT NULL or of a key."""
+    """The schemas of a relation. Without ``facts`` (a dropped table), no column is NOT NULL.
+
+    Columns in ``nullable`` may be null whatever the catalog says.
+    """
     topic = data_topic(naming.prefix, relation.schema, relation.name)
-    known = facts.columns if facts else {}
-    columns = [
-        made
-        for index, each in enumerate(relation.columns)
-        if (made := _column(index, each, known.get(each.name), catalog, values)) is not None
-    ]
+    maker = _ColumnMaker(
+        f"{relation.schema}.{relation.name}.",
+        facts.columns if facts else {},
+        nullable,
+        catalog,
+        values,
+        rules,
+    )
+    made = [maker.column(index, each) for index, each in enumerate(relation.columns)]
+    columns = [each for each in made if each is not None]
     by_name = {each.name: each for each in columns}
-    chosen = naming.message_keys(relation.schema, relation.name) or (facts.key if facts else ())
+    chosen = naming.message_keys(relation.schema, relation.name) or _key(relation, facts)
     keys = tuple(by_name[name] for name in chosen if name in by_name)
     field_names = naming.adjust_field
     value_schema = Schema.struct(
@@ -186,21 +220,58 @@ def table_schema(
         key_schema if keys else None,
         value_schema,
         _envelope(naming.adjust_schema(f"{topic}.Envelope"), value_schema),
+        tuple(each for each in columns if each.not_null),
     )
 
 
-def _column(
-    index: int, column: RelationColumn, facts: ColumnFacts | None, catalog: Catalog, values: ValueSettings
-) -> TableColumn | None:
-    kind = column_type(catalog, values, column.type_oid, column.modifier)
-    if kind is None:
-        log.warning("column left out, its type has no schema column=%s oid=%s", column.name, column.type_oid)
-        return None
-    not_null = facts is not None and facts.not_null
-    default = default_value(catalog.types[column.type_oid], kind, facts.default if facts else None)
-    schema = replace(kind.schema, optional=not not_null, default=default)
-    kind = replace(kind, schema=schema, convert=bound(kind.convert, schema))
-    return TableColumn(index, column.name, kind, not_null, column.is_key)
+def _key(relation: Relation, facts: TableFacts | None) -> Sequence[str]:
+    """The columns of the key.
+
+    With the default replica identity, the relation marks those of the primary key, as they were at the time
+    of the changes; the catalog may already have another key. It only adds their order.
+    """
+    known = facts.key if facts else ()
+    marked = [each.name for each in relation.columns if each.is_key]
+    if relation.replica_identity == "d" and marked and set(marked) != set(known):
+        return marked
+    return known
+
+
+@dataclass(frozen=True, slots=True)
+class _ColumnMaker:
+    """Makes the columns of one table; ``place`` is the first part of their full names."""
+
+    place: str
+    facts: Mapping[str, ColumnFacts]
+    nullable: frozenset[str]
+    catalog: Catalog
+    values: ValueSettings
+    rules: ColumnRules
+
+    def column(self, index: int, column: RelationColumn) -> TableColumn | None:
+        """The column; None if it is filtered out, or its type has no schema."""
+        full_name = self.place + column.name
+        if not self.rules.is_captured(full_name):
+            return None
+        kind = column_type(self.catalog, self.values, column.type_oid, column.modifier)
+        if kind is None:
+            log.warning(
+                "column left out, its type has no schema column=%s oid=%s", full_name, column.type_oid
+            )
+            return None
+        facts = self.facts.get(column.name)
+        not_null = facts is not None and facts.not_null and column.name not in self.nullable
+        own_type = self.catalog.types[column.type_oid]
+        default = default_value(own_type, kind, facts.default if facts else None)
+        kind = self.rules.masked(full_name, kind, _length(own_type, column.modifier))
+        schema = replace(kind.schema, optional=not not_null, default=default)
+        kind = replace(kind, schema=schema, convert=bound(kind.convert, schema))
+        return TableColumn(index, column.name, kind, not_null, column.is_key)
+
+
+def _length(kind: PostgresType, modifier: int) -> int | None:
+    """The declared length of a column of text."""
+    return modifier - 4 if kind.name in ("varchar", "bpchar") and modifier >= 4 else None
 
 
 def _envelope(name: str, value: Schema) -> Schema:
@@ -221,8 +292,10 @@ def _message_keys(text: str) -> Callable[[str, str], Sequence[str] | None]:
     for rule in filter(None, (each.strip() for each in text.split(";"))):
         table, colon, columns = rule.rpartition(":")
         if not colon:
-            raise DataError(f"message.key.columns has {rule!r}; expected schema.table:column,column")
-        rules.append((re.compile(table, re.IGNORECASE), [each.strip() for each in columns.split(",")]))
+            raise ConfigInvalid(f"message.key.columns has {rule!r}; expected schema.table:column,column")
+        rules.append(
+            (expression("message.key.columns", table), [each.strip() for each in columns.split(",")])
+        )
 
     def chosen(schema: str, table: str) -> Sequence[str] | None:
         return next((names for pattern, names in rules if pattern.fullmatch(f"{schema}.{table}")), None)

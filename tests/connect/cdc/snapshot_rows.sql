@@ -1,0 +1,14 @@
+insert into keyed values (1, 'one', 10), (2, 'two', null), (3, E'tab\tnew\nline\\ back\rreturn', 1);
+insert into keyless values (1, 'a'), (2, 'b'), (3, null);
+insert into full_rows values (1, 'a', 1.5), (2, null, null);
+insert into two_keys values (1, 'x', 'a');
+insert into "Odd Schema"."Odd-Täble" values (1, 'a', E'b\\c');
+insert into defaults (id) values (1);
+insert into toasted (id, n, t, b, ta) select 1, 0, repeat(md5('1'), 400), decode(repeat(md5('2'), 400), 'hex'), array[repeat(md5('4'), 400)];
+insert into generated_columns (id, a) values (1, 2);
+insert into parted values (1, 'a'), (11, 'b');
+create table empty_one (id int primary key);
+create table secrets (id int primary key, star text, star2 varchar(5) not null, star_json json, n int, hash text, hash2 varchar(10), hash3 char(4), hash_bytes bytea, md5 text, md5_mood mood, md5_citext citext, short text, short2 varchar(2), short3 varchar(3) not null default 'abc', short4 json, short5 bytea, short6 text[], short7 uuid);
+insert into secrets values (1, 'secret', 'x', '{"a":1}', 5, 'secret', 'secret', 'ab', '\x010203', 'secret', 'ok', 'Secret', 'secret', 'ab', 'abc', '{"a":1}', '\x010203', '{abc,def}', 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11');
+insert into secrets (id, star2) values (2, 'y');
+insert into secrets (id, star2, hash, md5, short) values (3, 'z', E'\u00e4\u20ac\U0001F600', E'\u00e4\u20ac\U0001F600', E'a\U0001F600b');
