@@ -18,6 +18,11 @@ from penstock.spark.progress import Lag, Progress, lag, read_progress
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from penstock.spark.changes.applying import apply_changes
+    from penstock.spark.changes.envelope import read_changes
+    from penstock.spark.changes.targets.delta import DeltaTarget
+    from penstock.spark.changes.targets.iceberg import IcebergTarget
+    from penstock.spark.changes.targets.table import Edit, TargetTable
     from penstock.spark.launching.java import JavaNotFound
     from penstock.spark.launching.session import build_session
     from penstock.spark.launching.shipping import CannotShip, Library, make_library
@@ -30,6 +35,9 @@ __all__ = [
     "CannotShip",
     "CheckpointError",
     "CheckpointOutdated",
+    "DeltaTarget",
+    "Edit",
+    "IcebergTarget",
     "JavaNotFound",
     "Lag",
     "Library",
@@ -38,10 +46,13 @@ __all__ = [
     "MarkerMissing",
     "Progress",
     "RunFenced",
+    "TargetTable",
     "TopicReplaced",
+    "apply_changes",
     "build_session",
     "lag",
     "make_library",
+    "read_changes",
     "read_progress",
     "register",
 ]
@@ -50,15 +61,21 @@ _MODULES: Final = {
     "CannotShip": "penstock.spark.launching.shipping",
     "CheckpointError": "penstock.spark.sink.checkpoint",
     "CheckpointOutdated": "penstock.spark.sink.ownership",
+    "DeltaTarget": "penstock.spark.changes.targets.delta",
+    "Edit": "penstock.spark.changes.targets.table",
+    "IcebergTarget": "penstock.spark.changes.targets.iceberg",
     "JavaNotFound": "penstock.spark.launching.java",
     "Library": "penstock.spark.launching.shipping",
     "MarkerDamaged": "penstock.spark.sink.marker",
     "MarkerMismatch": "penstock.spark.sink.publisher",
     "MarkerMissing": "penstock.spark.sink.publisher",
     "RunFenced": "penstock.spark.sink.ownership",
+    "TargetTable": "penstock.spark.changes.targets.table",
     "TopicReplaced": "penstock.spark.sink.publisher",
+    "apply_changes": "penstock.spark.changes.applying",
     "build_session": "penstock.spark.launching.session",
     "make_library": "penstock.spark.launching.shipping",
+    "read_changes": "penstock.spark.changes.envelope",
 }
 
 
