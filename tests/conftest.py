@@ -42,6 +42,10 @@ CLIENTS = TESTS / "clients"
 
 WITHOUT_THE_SESSION = frozenset(
     {
+        "pipeline/changes/test_change_envelope.py",
+        "pipeline/changes/test_change_histories.py",
+        "pipeline/changes/test_change_ordering.py",
+        "pipeline/changes/test_change_targets.py",
         "pipeline/test_common_reading.py",
         "pipeline/test_hosting.py",
         "pipeline/test_sink_exactly_once.py",

@@ -20,6 +20,8 @@ IMPORTS = {
     "shop.start(bootstrap_servers='127.0.0.1:1', checkpoint='c')": "'penstock[spark]'",
     "shop.views(bootstrap_servers='127.0.0.1:1')": "'penstock[arrow]'",
     "from penstock.registry.client import RegistryClient": "'penstock[registry]'",
+    "import penstock.connect.converters.avro.converter": "'penstock[registry]'",
+    "import penstock.connect.converters.json_schema.converter": "'penstock[registry]'",
     "from penstock.sql import parse": "'penstock[sql-shell]'",
 }
 ASK = """

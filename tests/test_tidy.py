@@ -45,7 +45,7 @@ FLOORS: dict[str, set[str]] = {
         *{"protocol", "client", "registry", "web", "topology", "arrow", "views", "spark", "streams"},
         *{"java", "monitoring", "security"},
     },
-    "connect": {"protocol", "java", "client"},
+    "connect": {"protocol", "java", "client", "registry", "web", "security"},
     "processes": set(),
     # Cluster plans nodes and starts them as processes; the simulator runs them in process and inspects them
     "testing": {"protocol", "security", "storage", "metadata", "broker", "client", "processes"},
@@ -53,7 +53,8 @@ FLOORS: dict[str, set[str]] = {
     "demo": {"protocol", "client", "arrow", "spark", "streams", "testing"},
     "cli": {
         *{"protocol", "storage", "metadata", "broker", "client", "topology", "arrow", "views", "spark"},
-        *{"streams", "operations", "registry", "sql", "processes", "testing", "bench", "demo", "security"},
+        *{"streams", "operations", "registry", "sql", "connect", "processes", "testing", "bench", "demo"},
+        *{"security"},
     },
 }
 
@@ -118,6 +119,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "admin": {"config", "connections", "errors"},
         "reading": {"batches", "config", "connections", "errors", "settings"},
         "producing": {"batches", "connections", "errors", "groups", "settings"},
+        "consuming": {"batches", "config", "connections", "errors", "groups", "reading", "settings"},
     },
     "topology": {
         "records": set(),
@@ -147,10 +149,15 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "source": {"options", "workers"},
         "sink": {"options", "workers"},
         "datasource": {"launching", "source", "sink", "workers"},
+        "changes": set(),
         "progress": {"source"},
         "observing": {"progress"},
         "streams": {"launching", "workers", "source", "sink", "progress", "observing"},
         "hosting": {"launching", "workers", "source", "sink", "streams", "observing"},
+    },
+    "spark/changes": {
+        "row_types": set(),
+        "targets": {"row_types"},
     },
     "spark/streams": {
         "blocks": set(),
@@ -179,8 +186,43 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "connector": {"errors", "data", "definitions"},
         "task_id": set(),
         "group": {"errors", "task_id"},
-        "stores": {"errors", "task_id"},
-        "cdc": {"errors", "data"},
+        "stores": {"errors", "task_id", "data"},
+        "converters": {"errors", "data", "definitions"},
+        "transforms": {"errors", "data", "definitions"},
+        "tasks": {
+            *("errors", "data", "definitions", "connector", "converters", "configs", "task_id", "stores"),
+        },
+        "connectors": {"errors", "data", "definitions", "connector", "converters"},
+        "cdc": {"errors", "data", "definitions", "connector"},
+        "plugins": {"errors", "definitions", "connector"},
+        "providers": {"errors", "definitions", "plugins"},
+        "configs": {"errors", "definitions", "group", "plugins"},
+        "validation": {"errors", "definitions", "connector", "plugins", "configs"},
+        "herding": {"errors", "task_id", "group", "stores", "providers", "validation"},
+        "rest": {"errors", "task_id", "group", "stores", "configs", "herding"},
+        "worker": {
+            *("errors", "task_id", "connector", "connectors", "converters", "transforms", "group"),
+            *("stores", "tasks"),
+            *("plugins", "providers", "configs", "validation", "herding", "rest"),
+        },
+    },
+    "connect/tasks": {
+        "closing": set(),
+        "settings": set(),
+        "metrics": set(),
+        "tolerance": {"metrics", "settings"},
+        "parts": {"closing", "settings"},
+        "sending": set(),
+        "conversion": {"parts", "sending", "tolerance"},
+        "error_reports": {"conversion", "metrics", "parts", "sending", "settings", "tolerance"},
+        "runner": {"metrics"},
+        "sources": {"closing", "conversion", "metrics", "parts", "sending", "settings", "tolerance"},
+        "sinks": {"closing", "conversion", "metrics", "parts", "settings", "tolerance"},
+        "connector_runner": {"runner", "sources"},
+        "harness": {
+            *{"closing", "conversion", "metrics", "parts", "sending", "settings", "sinks", "sources"},
+            "tolerance",
+        },
     },
     "sql/engine": {
         "ground": set(),

@@ -33,7 +33,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("line", "completed"),
     [
-        ("co", {"consume", "config", "completion"}),
+        ("co", {"connect", "connector", "consume", "config", "completion"}),
         ("config al", {"alter"}),
         ("config alter bro", {"broker", "broker-logger"}),
         ("consume --value", {"--value-format"}),

@@ -35,6 +35,12 @@ COMMANDS = {
     ),
     "registry": ("penstock.cli.registry", "app", "Run a schema registry."),
     "schema": ("penstock.cli.schema", "app", "List, show, register, check and delete schemas."),
+    "connect": ("penstock.cli.connect", "app", "Run workers of connectors."),
+    "connector": (
+        "penstock.cli.connector",
+        "app",
+        "List, create, check, control and delete connectors.",
+    ),
     "streams": ("penstock.cli.streams", "app", "Run, describe and reset streams applications."),
     "sql": ("penstock.cli.sql", "app", "Open a SQL shell, or run the SQL server."),
     "log": ("penstock.cli.log", "app", "Dump and verify log directories."),

@@ -1,0 +1,117 @@
+"""`penstock connect`: run workers that move data into topics and out of them by connectors."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from pathlib import Path
+from typing import Annotated, Final
+
+import javaproperties
+import typer
+
+from penstock.cli.connection import (
+    DEFAULT_BOOTSTRAP,
+    EXIT_USAGE,
+    Bootstrap,
+    CommandConfig,
+    fail,
+    read_properties,
+    require_broker,
+)
+from penstock.cli.extras import require_packages
+from penstock.cli.log_options import LogFormat, LogFormatOption, LogLevel, LogLevelOption
+from penstock.cli.output import print_note
+
+app = typer.Typer(name="connect", help="Run workers of connectors.", no_args_is_help=True)
+
+_REQUIRED: Final = ("starlette", "uvicorn", "regex")
+_LISTEN: Final = "127.0.0.1:8083"
+_LOOK_S: Final = 0.5
+
+
+@app.callback()
+def _group() -> None:
+    """Keeps `start` a separate command."""
+
+
+@app.command()
+def start(
+    listen: Annotated[
+        str | None,
+        typer.Option(
+            "--listen",
+            metavar="HOST:PORT",
+            help="The address of the REST API, instead of the file's listeners; port 0 selects a free port. "
+            f"Default: {_LISTEN}.",
+        ),
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option("--config", metavar="FILE", help="A file like Kafka's connect-distributed.properties."),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Set a property of the worker; repeatable."),
+    ] = None,
+    log_level: LogLevelOption = LogLevel.WARN,
+    log_format: LogFormatOption = LogFormat.TEXT,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
+) -> None:
+    """Run a worker of Kafka Connect's kind, whose connectors are Python classes.
+
+    It works with any Kafka cluster. Workers with the same group.id share connectors and tasks.
+    """
+    require_packages(_REQUIRED, "connect", "a Connect worker")
+    from penstock.broker.setup.log_format import configure as configure_log
+    from penstock.connect import ConnectError
+    from penstock.connect.worker import start as start_worker
+
+    configure_log(log_level, log_format)
+    properties = _properties(config, settings or [], bootstrap, command_config)
+    if listen is not None:
+        properties["listeners"] = f"http://{listen}"
+    properties.setdefault("listeners", f"http://{_LISTEN}")
+    require_broker(properties["bootstrap.servers"], properties)
+    stopping = threading.Event()
+    try:
+        with start_worker(properties) as worker:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, lambda *_: stopping.set())
+            while not (stopping.wait(_LOOK_S) or worker.herder.is_ready or worker.herder.failure):
+                pass
+            if worker.herder.is_ready:
+                print_note(f"the Connect worker is ready at {worker.url}")
+            while not (stopping.wait(_LOOK_S) or worker.herder.failure):
+                pass
+            if worker.herder.failure is not None:
+                fail(f"the Connect worker has failed: {worker.herder.failure}")
+    except (ConnectError, TimeoutError) as error:
+        fail(f"the Connect worker can't start: {error}")
+    except OSError as error:
+        fail(f"the Connect worker can't listen at {properties['listeners']}: {error}")
+    print_note("the Connect worker has stopped")
+
+
+def _properties(
+    file: Path | None, settings: list[str], bootstrap: str, command_config: Path | None
+) -> dict[str, str]:
+    """The file's properties, overridden by those of the command line."""
+    found: dict[str, str] = {}
+    if file is not None:
+        try:
+            with file.open() as stream:
+                found = dict(javaproperties.load(stream))
+        except OSError as error:
+            fail(f"cannot read --config {file}: {error.strerror}", EXIT_USAGE)
+    found |= read_properties(command_config)
+    for each in settings:
+        name, separator, value = each.partition("=")
+        if not separator:
+            fail(f"--set {each}: expected NAME=VALUE", EXIT_USAGE)
+        found[name.strip()] = value
+    if bootstrap != DEFAULT_BOOTSTRAP:
+        found["bootstrap.servers"] = bootstrap
+    found.setdefault("bootstrap.servers", bootstrap)
+    return found

@@ -1,0 +1,54 @@
+"""`penstock connect start` on a real node."""
+
+import json
+import subprocess
+import sys
+import urllib.request
+import uuid
+
+from typer.testing import CliRunner
+
+from penstock.cli.main import build_app
+from penstock.processes.memory import bound_memory
+from penstock.testing import Cluster
+
+READY = "the Connect worker is ready at "
+
+
+def test_a_worker_serves_its_rest_api_until_it_is_terminated(penstock_cluster: Cluster) -> None:
+    group = f"worker-{uuid.uuid4().hex[:8]}"
+    settings = {"group.id": group, "offset.storage.partitions": "1", "status.storage.partitions": "1"}
+    words = ["connect", "start", "--listen", "127.0.0.1:0", "--bootstrap", penstock_cluster.bootstrap_servers]
+    words += [f"--set={name}={value}" for name, value in settings.items()]
+    process = subprocess.Popen([sys.executable, "-m", "penstock", *words], stderr=subprocess.PIPE, text=True)
+    try:
+        bound_memory(process.pid)
+        assert process.stderr is not None
+        lines: list[str] = []
+        while not lines or READY not in lines[-1]:
+            line = process.stderr.readline()
+            assert line, lines
+            lines.append(line)
+        url = lines[-1].partition(READY)[2].strip()
+        with urllib.request.urlopen(f"{url}/connectors", timeout=60) as answer:
+            assert json.load(answer) == []
+        process.terminate()
+        rest = process.communicate(timeout=60)[1]
+    finally:
+        process.kill()
+    assert "the Connect worker has stopped" in rest
+    assert process.returncode == 0
+
+
+def test_an_invalid_property_is_one_line(penstock_cluster: Cluster) -> None:
+    words = [
+        "connect",
+        "start",
+        "--bootstrap",
+        penstock_cluster.bootstrap_servers,
+        "--set=connect.protocol=x",
+    ]
+    done = CliRunner().invoke(build_app("connect"), words)
+    assert done.exit_code == 1
+    assert "connect.protocol" in done.stderr
+    assert done.stderr.count("\n") == 1
