@@ -42,7 +42,7 @@ class Worker:
         except ValueError:
             host, port = None, None
         if parts.scheme not in ("http", "https") or not host:
-            fail(f"--connect {url}: expected http://HOST:PORT", EXIT_USAGE)
+            fail("--connect is no URL of a worker, expected http://HOST:PORT", EXIT_USAGE)
         self._host, self._port = host, port or (443 if parts.scheme == "https" else 80)
         self._root = urlunsplit(
             (parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/"), "", "")
@@ -78,10 +78,10 @@ class Worker:
         data = None if body is None else json.dumps(body).encode()
         deadline_s = time.monotonic() + _REBALANCE_S
         try:
-            while _REBALANCE in (found := self._client.ask(method, url, data, self._headers)).message:
-                if time.monotonic() >= deadline_s:
-                    break
+            found = self._client.ask(method, url, data, self._headers)
+            while _waits_for_rebalance(found) and time.monotonic() < deadline_s:
                 time.sleep(_REBALANCE_WAIT_S)
+                found = self._client.ask(method, url, data, self._headers)
         except WorkerUnreachable as error:
             self._unreachable(str(error.__cause__ or error))
         return self._result(found)
@@ -104,3 +104,7 @@ class Worker:
             "--connect or PENSTOCK_CONNECT names another.",
             EXIT_UNREACHABLE,
         )
+
+
+def _waits_for_rebalance(answer: WorkerAnswer) -> bool:
+    return answer.status // 100 != 2 and _REBALANCE in answer.message

@@ -128,7 +128,7 @@ class Conversation:
         wanted = names - QUIET_HEADERS if "headers" in modes else SHOWN_HEADERS
         lines = [str(status), *(f"{name}: {_shown(name, text)}" for name, text in headers if name in wanted)]
         if body and dict(headers).get("content-type", JSON).startswith(JSON):
-            found = _without_noise(json.loads(body))
+            found = _without_noise(json.loads(self._with_placeholders(body.decode())))
             lines += _pretty(_by_mode(modes, found)).splitlines()
         return [self._with_placeholders(line) for line in lines]
 

@@ -46,7 +46,8 @@ def ask(
 
 def plugins_like(listed: Sequence[Mapping[str, str]]) -> Plugins:
     """Our plugins for those that Connect lists, with stand-ins for those that only Connect has."""
-    shipped = {(plugin.name, plugin.kind): plugin for plugin in shipped_plugins()}
+    ours = (plugin for plugin in shipped_plugins() if plugin.name.startswith(CONNECT))
+    shipped = {(plugin.name, plugin.kind): plugin for plugin in ours}
     for each in listed:
         name, kind = each["class"], PluginKind(each["type"])
         if (name, kind) not in shipped:

@@ -19,7 +19,9 @@ WORKER = {
     "value.converter": "JsonConverter",
     "offset.storage.file.filename": "offsets",
 }
-SHIPPED = [plugin for plugin in shipped_plugins() if plugin.kind in LISTED]
+SHIPPED = [
+    plugin for plugin in shipped_plugins() if plugin.kind in LISTED and plugin.name.startswith(CONNECT)
+]
 NAMES = (
     *("FileStreamSource", f"{CONNECT}file.FileStreamSinkConnector", "OracleSource", f"{JAVA}OracleTransform"),
     *(

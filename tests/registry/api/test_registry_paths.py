@@ -7,6 +7,7 @@ import json
 import pytest
 
 from penstock.client.config import ClientConfig
+from penstock.client.groups.heartbeats import Joined
 from penstock.registry.api import contexts, media
 from penstock.registry.api.asked import Asked, whole_number
 from penstock.registry.api.resources import RESOURCES
@@ -145,17 +146,17 @@ def test_members_and_assignments_are_told_as_confluents_are() -> None:
     told = {"x": b"no JSON", "y": json.dumps(one).encode(), "z": b"[]"}
     config = ClientConfig.from_properties({"bootstrap.servers": "127.0.0.1:1"})
     election = Election(config, "g", Identity("b", 8081), 6_000)
-    assigned = election.assign(told)
+    assigned = election.assign(Joined("x", 3, "v0"), told)
     assert set(assigned) == set(told)
     assert json.loads(assigned["x"])["master"] == "y"
-    election.assigned("x", 3, assigned["x"])
+    election.assigned(Joined("x", 3, "v0"), assigned["x"])
     assert (election.leadership.leader, election.leadership.is_own) == (Identity("a", 8081), False)
     assert not election.leads(3)
-    election.assigned("y", 4, assigned["y"])
+    election.assigned(Joined("y", 4, "v0"), assigned["y"])
     assert election.leadership.is_own
     assert not election.leads(4)  # no heartbeat has arrived yet
     for nonsense in (b"", b"[]", b'{"master_identity": {}}'):
-        election.assigned("y", 5, nonsense)
+        election.assigned(Joined("y", 5, "v0"), nonsense)
         assert election.leadership == NOBODY
     twins = {"x": Identity("a", 8081), "y": Identity("a", 8081)}
     assert json.loads(assignment(twins))["error"] == 1

@@ -1,8 +1,9 @@
 """The public API for connectors: tasks, connectors around them, and what the worker offers to them.
 
 A subclass of `SourceTask` or `SinkTask` does the work. A `Connector` class splits the work between several
-tasks, or checks configurations further. The contexts are protocols that a worker implements. A complete
-source:
+tasks, or checks configurations further. The contexts are protocols that a worker implements.
+
+A complete source:
 
     from pathlib import Path
 

@@ -162,6 +162,10 @@ def _import(entry: Any) -> _Key:
 def _verify(token: CompactToken, algorithm: str, key: Key) -> None:
     from joserfc import jws
 
+    try:
+        from_base64url(token.signature)
+    except ValueError as error:
+        raise InvalidToken(f"the signature cannot be read: {error}") from None
     registry = jws.JWSRegistry(algorithms=[algorithm], strict_check_header=False)
     registry.header_registry = {}  # as in Kafka, other parameters of the header may have any form
     # `compact` has limited all sizes.
