@@ -99,7 +99,7 @@ class Capture:
             )
             resume = start.resume or ResumePoint(0)
             if start.takes_snapshot:
-                resume = ResumePoint(self._snapshot(writer, slot is not None))
+                resume = ResumePoint(self._snapshot(writer, slot is not None, start.resume))
                 writer.position = Position(committed=resume.start)
             elif settings.streams and slot is None:
                 with self._session() as session:
@@ -134,11 +134,12 @@ class Capture:
                 slot = None
         return start, slot
 
-    def _snapshot(self, writer: EventWriter, has_slot: bool) -> int:
+    def _snapshot(self, writer: EventWriter, has_slot: bool, resume: ResumePoint | None) -> int:
         """Hand all rows over; returns the position from which the stream continues.
 
         A new slot exports the snapshot of its start. If the slot exists, a temporary one does that, and the
-        stream of the slot starts where the temporary one would.
+        stream of the slot starts where the temporary one would, or at ``resume``. The rows have that position
+        as well, so that their offset resumes there.
         """
         settings = self._settings
         with closing(settings.server.connect("snapshot")) as connection:
@@ -151,6 +152,9 @@ class Capture:
                 exported = None if new is None else new.snapshot
                 moment = begin_snapshot(connection, exported, settings.snapshot.isolation)
             start = moment.lsn if new is None else new.start
+            if resume is not None:
+                assert resume.start <= start, "the slot is read from before the snapshot, or changes are lost"
+                start = resume.start
             writer.position = Position(lsn=start, xid=moment.xid, committed_us=moment.time_us)
             by_root = publishes_by_root(connection, settings.publication, settings.properties)
             tables = tables_to_read(captured_tables(connection, settings.filters), by_root)

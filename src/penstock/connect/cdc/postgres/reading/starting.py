@@ -33,7 +33,10 @@ class SnapshotMode(Enum):
 
 
 class Start(NamedTuple):
-    """Whether to take a snapshot, and otherwise where to resume; None is the slot's own position."""
+    """Whether to take a snapshot, and where the stream starts.
+
+    Without a place to resume, the stream starts at the snapshot, or at the slot's own position.
+    """
 
     takes_snapshot: bool
     resume: ResumePoint | None
@@ -52,7 +55,7 @@ def decide_start(
     if offset is None or _is_in_snapshot(offset):
         if slot is not None and slot.is_lost and mode is SnapshotMode.NO_DATA:
             raise ChangesLost(f"the server has discarded the WAL of the slot {slot_name}; drop the slot")
-        return Start(mode is not SnapshotMode.NO_DATA, None)
+        return Start(mode is not SnapshotMode.NO_DATA, _after_snapshot(mode, slot))
     resume = ResumePoint.of(offset)
     if mode is SnapshotMode.INITIAL_ONLY:
         return Start(False, resume)
@@ -65,6 +68,18 @@ def decide_start(
         f"{problem}, so changes after the stored offset are lost; take a new snapshot with "
         "snapshot.mode=when_needed, or delete the connector's offsets"
     )
+
+
+def _after_snapshot(mode: SnapshotMode, slot: SlotState | None) -> ResumePoint | None:
+    """Return where the stream starts after a snapshot that may be a repeated one.
+
+    An earlier snapshot that was cut off may have left rows in the topics. A row that was deleted since then
+    is not in the new snapshot, so its delete must come from the stream. The slot still has it, because
+    nothing is confirmed while a snapshot is read.
+    """
+    if mode is SnapshotMode.NO_DATA or slot is None or slot.is_lost:
+        return None
+    return ResumePoint(slot.confirmed)
 
 
 def _is_in_snapshot(offset: Mapping[str, Any]) -> bool:
