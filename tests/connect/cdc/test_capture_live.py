@@ -215,7 +215,8 @@ def test_deletes_between_two_snapshots(where: str) -> None:
         try:
             for deleted in (1, 2):
                 worker.until(partial(has_count, 5 * deleted, worker.committed))
-                assert worker.stored and worker.stored.get("snapshot")
+                assert worker.stored
+                assert worker.stored.get("snapshot")
                 connection.execute("delete from kept where id = %s", [deleted])
                 worker.crash()
             worker.until(partial(has_snapshot_ended, worker))
@@ -361,6 +362,26 @@ def test_an_idle_slot_advances(where: str) -> None:
             worker.until(lambda: confirmed(connection, where) >= row[0])
     finally:
         worker.stop()
+
+
+def test_a_stop_cancels_the_statement_of_heartbeats(where: str) -> None:
+    query = "select pg_sleep(20)"
+    worker = TaskWorker(
+        properties_of(
+            where,
+            snapshot_mode="no_data",
+            heartbeat_interval_ms="20",
+            heartbeat_action_query=query,
+            slot_drop_on_stop="true",
+        )
+    )
+    with psycopg.connect(where, autocommit=True) as connection:
+        running = "select from pg_stat_activity where query = %s and state = 'active'"
+        while not connection.execute(running, [query]).fetchall():
+            worker.step()
+        worker.stop()
+        assert not connection.execute(running, [query]).fetchall()
+        assert not has_slot(where)
 
 
 def test_heartbeats_carry_the_position(where: str) -> None:

@@ -46,8 +46,8 @@ def apply_changes(
     The table is created if there is none, and gets the columns that rows of later changes have. ``keys`` are
     the columns that identify a row.
 
-    Changes apply in the order of the log. With ``sequence_by``, an expression such as
-    ``after.version``, they apply in its order, and changes that arrive late change nothing, or find their place in the history.
+    Changes apply in the order of the log. With ``sequence_by``, an expression such as ``after.version``, they
+    apply in its order, and changes that arrive late change nothing, or find their place in the history.
     Expressions see the columns of ``changes``, with structs as ``before`` and ``after``.
 
     ``stored_as_scd_type``: 1 keeps the current rows; 2 keeps all versions, each from ``__START_AT`` up to

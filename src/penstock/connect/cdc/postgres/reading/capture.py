@@ -39,6 +39,11 @@ log = logging.getLogger(__name__)
 
 _SLOT_NAME_MAX: Final = 54
 """Characters of the slot's name in that of the temporary one; PostgreSQL allows 63 in all."""
+_BEAT_TIMEOUT_S: Final = 30
+"""Longest run of the user's statement for heartbeats, because the stream waits for it."""
+_DROP_RETRY_S: Final = 0.05
+_DROP_TIMEOUT_S: Final = 10
+"""Longest wait at a stop for the server to end the session that reads the slot, which must be dropped."""
 
 
 class Capture:
@@ -76,8 +81,17 @@ class Capture:
                     each.cancel()  # a new slot waits for all transactions that write
             self._thread.join(WAIT_S)
         if self._settings.drops_slot:
-            with closing(self._settings.server.connect("slot")) as connection:
-                drop_slot(connection, self._settings.slot)
+            self._drop_slot()
+
+    def _drop_slot(self) -> None:
+        """Drop the slot once the server has noticed that the stream's session ended."""
+        deadline = time.monotonic() + _DROP_TIMEOUT_S
+        with closing(self._settings.server.connect("slot")) as connection:
+            while not drop_slot(connection, self._settings.slot):
+                if time.monotonic() > deadline:
+                    log.warning("slot is still in use and was not dropped slot=%s", self._settings.slot)
+                    return
+                time.sleep(_DROP_RETRY_S)
 
     def _run(self) -> None:
         try:
@@ -114,14 +128,16 @@ class Capture:
             try:
                 return self._prepare()
             except psycopg.OperationalError as error:
+                if self._stopping.is_set():
+                    raise
                 self._back_off(attempts, error)
 
     def _prepare(self) -> tuple[Start, SlotState | None]:
         """Decide how to start, make the publication, and find out about the slot."""
         settings = self._settings
-        with closing(settings.server.connect("start")) as connection:
+        with self._connected("start") as connection:
             slot = slot_state(connection, settings.slot)
-            with closing(ReplicationSession(settings.server)) as session:
+            with self._session() as session:
                 end = session.identify().end
             start = decide_start(settings.mode, self._offset, slot, settings.slot, end)
             log.info("capture starts slot=%s snapshot=%s resume=%s", settings.slot, *start)
@@ -142,8 +158,7 @@ class Capture:
         as well, so that their offset resumes there.
         """
         settings = self._settings
-        with closing(settings.server.connect("snapshot")) as connection:
-            self._waiting.append(connection)
+        with self._connected("snapshot") as connection:
             with self._session() as session:
                 new = None
                 if settings.streams:
@@ -166,8 +181,17 @@ class Capture:
             while batch := list(islice(records, settings.batch_size)):
                 if not self._offer_snapshot(batch):
                     break
-            self._waiting.remove(connection)
         return start
+
+    @contextmanager
+    def _connected(self, purpose: str) -> Iterator[psycopg.Connection[Any]]:
+        """A session whose statements a stop cancels."""
+        with closing(self._settings.server.connect(purpose)) as connection:
+            self._waiting.append(connection)
+            try:
+                yield connection
+            finally:
+                self._waiting.remove(connection)
 
     @contextmanager
     def _session(self) -> Iterator[ReplicationSession]:
@@ -231,7 +255,8 @@ class Capture:
         """Run the user's statement for heartbeats; the stream goes on if it fails."""
         if self._settings.heartbeat_query:
             try:
-                with closing(self._settings.server.connect("heartbeat")) as connection:
+                with self._connected("heartbeat") as connection:
+                    connection.execute(f"set statement_timeout = '{_BEAT_TIMEOUT_S}s'".encode())
                     connection.execute(self._settings.heartbeat_query.encode())
             except psycopg.Error as error:
                 log.warning("heartbeat.action.query failed reason=%s", error)

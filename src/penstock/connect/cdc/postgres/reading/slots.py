@@ -41,10 +41,14 @@ def slot_state(connection: psycopg.Connection[Any], name: str) -> SlotState | No
     return SlotState(confirmed or 0, status == "lost")
 
 
-def drop_slot(connection: psycopg.Connection[Any], name: str) -> None:
-    """Drop a slot, if there is one that nobody reads. Raises psycopg.Error."""
+def drop_slot(connection: psycopg.Connection[Any], name: str) -> bool:
+    """Drop a slot unless a session reads it; returns whether there is no such slot left.
+
+    Raises psycopg.Error.
+    """
     connection.execute(
         b"select pg_drop_replication_slot(slot_name) from pg_replication_slots "
         b"where slot_name = %s and not active",
         [name],
     )
+    return not connection.execute(b"select from pg_replication_slots where slot_name = %s", [name]).fetchall()
