@@ -65,6 +65,18 @@ def field(name: str, kind: str, logical: str | None = None, **others: Any) -> di
             "2024-02-29T12:00:00.5Z",
             "2024-02-29T12:00:00.5Z",
         ),
+        (
+            field("c", "string", "io.debezium.time.ZonedTimestamp"),
+            "TIMESTAMP",
+            "infinity",
+            "294247-01-10T04:00:25.200000Z",
+        ),
+        (
+            field("c", "string", "io.debezium.time.ZonedTimestamp"),
+            "TIMESTAMP",
+            "-infinity",
+            "-290308-12-21T19:59:27.600000Z",
+        ),
         (field("c", "int64", "io.debezium.time.MicroTime"), "BIGINT", 5, 5),
         (
             field("c", "bytes", "org.apache.kafka.connect.data.Decimal", parameters={"scale": "2"}),

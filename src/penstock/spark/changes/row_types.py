@@ -118,12 +118,23 @@ def _micros_of_nanos(count: int) -> str:
     return str(np.datetime64(count // 1000, "us"))
 
 
+_INFINITE: Final = {
+    "infinity": _time("us")(9_223_372_036_825_200_000) + "Z",
+    "-infinity": _time("us")(-9_223_372_036_832_400_000) + "Z",
+}
+"""PostgreSQL's infinite timestamps with a zone, as Debezium's `MicroTimestamp` has those without one."""
+
+
+def _zoned(text: str) -> str:
+    return _INFINITE.get(text, text)
+
+
 _LOGICAL: Final[dict[str, tuple[str, Convert | None]]] = {
     "io.debezium.time.Date": ("DATE", _time("D")),
     "io.debezium.time.Timestamp": ("TIMESTAMP_NTZ", _time("ms")),
     "io.debezium.time.MicroTimestamp": ("TIMESTAMP_NTZ", _time("us")),
     "io.debezium.time.NanoTimestamp": ("TIMESTAMP_NTZ", _micros_of_nanos),
-    "io.debezium.time.ZonedTimestamp": ("TIMESTAMP", None),
+    "io.debezium.time.ZonedTimestamp": ("TIMESTAMP", _zoned),
     "org.apache.kafka.connect.data.Date": ("DATE", _time("D")),
     "org.apache.kafka.connect.data.Timestamp": ("TIMESTAMP_NTZ", _time("ms")),
 }
