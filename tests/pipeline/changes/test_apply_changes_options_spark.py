@@ -106,12 +106,13 @@ def rows(table: TargetTable) -> list[dict[str, Any]]:
 
 
 def test_columns_of_json_without_schemas_are_inferred(pipe: Pipe, table: TargetTable) -> None:
-    pipe.send(put(1, 1, name="a"), put(2, 2, name=None, size=1))
-    pipe.run(table)
-    pipe.send(put(3, 2, name="b", size=2, tags=["x"]), delete(4, 1))
+    deletes = {"apply_as_deletes": "after.late = 7"}
+    pipe.send(put(1, 1, name="a", late=None), put(2, 2, name=None, size=1))
+    pipe.run(table, **deletes)
+    pipe.send(put(3, 2, name="b", size=2, tags=["x"], late=5), delete(4, 1))
     pipe.send_values(None)
-    pipe.run(table)
-    assert rows(table) == [{"id": 2, "name": "b", "size": 2, "tags": ["x"]}]
+    pipe.run(table, **deletes)
+    assert rows(table) == [{"id": 2, "name": "b", "size": 2, "tags": ["x"], "late": 5}]
 
 
 def test_columns_of_json_without_schemas_as_given(pipe: Pipe, table: TargetTable) -> None:

@@ -38,16 +38,22 @@ def with_columns(changes: DataFrame, given: str | None) -> DataFrame:
     """Return a batch of `read_changes` with structs as ``before`` and ``after``, and the column `ROW`.
 
     The columns of JSON are those ``given`` as DDL, or of the records' schemas, or else inferred from texts.
-    A value that does not fit its column fails the query.
+    A value that does not fit its column fails the query. If columns are inferred, `ROW` lacks those that are
+    null in the whole batch: nothing shows their type, and the table would keep a wrong one for good.
     """
     row = F.when(F.col("op") == "d", F.col("before")).otherwise(F.col("after"))
     if _are_typed(changes):
         return changes.withColumn(ROW, row)
-    kind = _of_ddl(given) if given is not None else _kind_of(changes)
+    kind, row_kind = (_of_ddl(given),) * 2 if given is not None else _kinds_of(changes)
     strict = {"mode": "FAILFAST"}
     # A column that is not used is not parsed, so that each change's row is parsed once.
-    texts = {ROW: row, "before": F.col("before"), "after": F.col("after")}
-    return changes.withColumns({name: F.from_json(text, kind, strict) for name, text in texts.items()})
+    return changes.withColumns(
+        {
+            ROW: F.from_json(row, row_kind, strict),
+            "before": F.from_json("before", kind, strict),
+            "after": F.from_json("after", kind, strict),
+        }
+    )
 
 
 def are_found_first(changes: DataFrame, given: str | None) -> bool:
@@ -65,18 +71,22 @@ def _of_ddl(text: str) -> StructType:
     return kind
 
 
-def _kind_of(changes: DataFrame) -> StructType:
+def _kinds_of(changes: DataFrame) -> tuple[StructType, StructType]:
+    """Return the columns that expressions see, and those of the rows."""
     found = changes.groupBy(ROW_TYPE).agg(F.min(F.struct(*PLACE)).alias("first")).collect()
     kinds = [row[ROW_TYPE] for row in sorted(found, key=lambda row: row["first"])]
     described = [_of_ddl(kind) for kind in kinds if kind is not None]
-    if len(described) < len(kinds):
-        described.append(_inferred(changes.where(F.col(ROW_TYPE).isNull())))
-    return merged(described)
+    if len(described) == len(kinds):
+        kind = merged(described)
+        return kind, kind
+    others = changes.where(F.col(ROW_TYPE).isNull())
+    all_columns, with_values = (_inferred(others, without_nulls=each) for each in (False, True))
+    return merged([*described, all_columns]), merged([*described, with_values])
 
 
-def _inferred(changes: DataFrame) -> StructType:
+def _inferred(changes: DataFrame, *, without_nulls: bool) -> StructType:
     texts = changes.select(F.explode(F.array("after", "before")).alias("value")).where("value IS NOT NULL")
-    return changes.sparkSession.read.json(texts).schema
+    return changes.sparkSession.read.option("dropFieldIfAllNull", without_nulls).json(texts).schema
 
 
 def merged(kinds: Iterable[StructType]) -> StructType:
