@@ -26,6 +26,7 @@ from penstock.spark.changes.targets.table import (
     stored_type,
 )
 from penstock.spark.changes.typed_rows import are_found_first
+from penstock.spark.changes.unchanged import marks_of_list, marks_of_text
 
 Added = dict[str, pa.ChunkedArray]
 """The table's own columns of the rows that changes may touch, by name."""
@@ -131,15 +132,15 @@ class Batches:
 def _equal_to(column: pa.ChunkedArray, value: str) -> list[pa.ChunkedArray]:
     """Return where a column has what Debezium writes for a value that it does not have.
 
-    That is a text, its bytes, or a list or map with it alone. The result is empty for columns of other types.
+    The result is empty for columns of types that have no such marks.
     """
     kind = column.type
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return [pc.fill_null(pc.equal(column, pa.scalar(value, kind)), False)]
+        return [pc.is_in(column, pa.array(marks_of_text(value), kind))]
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
         return [pc.fill_null(pc.equal(column, pa.scalar(value.encode(), kind)), False)]
     if pa.types.is_list(kind) or pa.types.is_map(kind):
-        marks = ([value], [(value, value)])
+        marks = marks_of_list(value)
         return [pa.chunked_array([[each in marks for each in column.to_pylist()]], pa.bool_())]
     return []
 
