@@ -199,6 +199,25 @@ def test_current_rows_of_changes_that_arrive_late_and_twice(chance: random.Rando
         assert by_key_and_start(table.drop_columns([SEQUENCE]).to_pylist()) == model.current()
 
 
+def test_a_late_truncate_keeps_newer_rows() -> None:
+    stored = [{"id": 0, "a": 5, SEQUENCE: 9}, {"id": 1, "a": 6, SEQUENCE: 4}, {"id": 2, "a": 7}]
+    table = pa.Table.from_pylist(stored, schema=pa.schema([*COLUMNS, (SEQUENCE, pa.int64())]))
+    none = (0, None, None)
+    batch = [
+        Change(Kind.PUT, 6, (3, 1, None)),
+        Change(Kind.TRUNCATE, 7, none),
+        Change(Kind.PUT, 8, (1, 2, None), frozenset([2])),
+    ]
+    events = events_of(batch, table)
+    current = apply_to_current(events, {(0,): 0, (1,): 1, (2,): 2}, {(0,): 9, (1,): 4})
+    left = written(table, current_edit(events, current, pa.int64(), KEYS))
+    assert [(row["id"], row["a"], row[SEQUENCE]) for row in by_id(left)] == [(0, 5, 9), (1, 2, 8)]
+
+
+def by_id(table: pa.Table) -> list[dict[str, Any]]:
+    return sorted(table.to_pylist(), key=lambda row: row["id"])
+
+
 @pytest.mark.longer
 def test_current_rows_of_changes_in_order(chance: random.Random) -> None:
     for _ in range(repetitions("PENSTOCK_CHANGE_HISTORIES", gate=8, long=3000)):

@@ -105,7 +105,8 @@ class Batches:
     def _existing(self, collected: Collected, changed: pa.Table) -> pa.Table:
         """Return the table's rows that the changes may touch."""
         column = self._settings.keys[0]
-        all_rows = self._settings.keeps_history and _have(collected, Kind.TRUNCATE)
+        is_selective = self._settings.keeps_history or self._settings.sequence_by is not None
+        all_rows = is_selective and _have(collected, Kind.TRUNCATE)
         return self._table.rows(column, None if all_rows else changed[column].unique().drop_null())
 
     def _kept(self, collected: Collected, changed: pa.Table) -> dict[int, frozenset[int]]:

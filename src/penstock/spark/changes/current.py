@@ -28,16 +28,23 @@ def apply_to_current(
 
     ``existing`` has the table's rows with the changes' keys, as far as they are needed. ``sequences`` has
     their values of `sequence_by`; a change with a lower one comes late and changes nothing. It is None if
-    changes arrive in order.
+    changes arrive in order. With sequences, a truncate needs all of the table's rows, because it keeps those
+    with a higher one.
     """
     result = CurrentRows()
     before = dict(existing)
     latest = dict(sequences or {})
     for number, (kind, key) in enumerate(zip(events.kinds, events.keys, strict=True)):
         if kind == Kind.TRUNCATE:
-            result.rows.clear()
-            before.clear()
-            result.cleared = True
+            if sequences is None:
+                result.rows.clear()
+                before.clear()
+                result.cleared = True
+                continue
+            at = events.sequences[number]
+            for each in [each for each in before if each not in latest or latest[each] <= at]:
+                result.rows[each] = None
+                del before[each]
             continue
         assert key is not None, "only a truncate has no key"
         if sequences is not None:
