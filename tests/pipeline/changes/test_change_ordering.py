@@ -8,6 +8,7 @@ from pyspark.sql.types import (
     DataType,
     DecimalType,
     DoubleType,
+    FloatType,
     IntegerType,
     LongType,
     StringType,
@@ -69,7 +70,7 @@ def test_columns_of_several_row_types() -> None:
         [
             struct(id=IntegerType(), price=DecimalType(10, 2), s=struct(a=LongType())),
             struct(id=LongType(), price=DecimalType(12, 4), s=struct(b=StringType()), added=StringType()),
-            struct(id=IntegerType(), x=LongType()),
+            struct(id=IntegerType(), x=FloatType()),
             struct(x=DoubleType()),
         ]
     )
@@ -85,3 +86,5 @@ def test_columns_of_several_row_types() -> None:
 def test_types_that_do_not_fit_are_refused() -> None:
     with pytest.raises(ValueError, match="the column 'id' has the types int and string in one batch"):
         merged([struct(id=IntegerType()), struct(id=StringType())])
+    with pytest.raises(ValueError, match="the column 'id' has the types bigint and double in one batch"):
+        merged([struct(id=LongType()), struct(id=DoubleType())])  # a double has 53 bits for an integer

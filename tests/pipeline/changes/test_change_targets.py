@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from penstock.extras import MissingExtra
 from penstock.spark import DeltaTarget, Edit, IcebergTarget, TargetTable
+from penstock.spark.changes.targets.table import fitted
 
 FIRST = pa.schema([("id", pa.int64()), ("n", pa.int16()), ("v", pa.string())])
 KEYS = ("id", "n")
@@ -28,6 +30,28 @@ def edit(
         pa.Table.from_pylist(gone, schema=identity),
         everything,
     )
+
+
+@pytest.mark.parametrize(
+    ("given", "kind", "fits"),
+    [
+        (pa.array([0.5, None, float("nan"), float("inf")]), pa.float32(), True),
+        (pa.array([0.1]), pa.float32(), False),
+        (pa.array([0.1, None], pa.float32()), pa.float64(), True),
+        (pa.array([Decimal("0.1")]), pa.float64(), True),
+        (pa.array([Decimal("12345678901234567.1")]), pa.float64(), False),
+        (pa.array([0.125]), pa.decimal128(10, 2), False),
+        (pa.array([2**53 + 1]), pa.float64(), False),
+        (pa.array([None, None]), pa.float64(), True),
+    ],
+)
+def test_values_fit_a_column_or_are_refused(given: pa.Array, kind: pa.DataType, fits: bool) -> None:
+    columns = pa.schema([("x", kind)])
+    if fits:
+        assert fitted(pa.table({"x": given}), columns).num_rows == len(given)
+    else:
+        with pytest.raises(ValueError, match="the column 'x' has the type"):
+            fitted(pa.table({"x": given}), columns)
 
 
 @pytest.fixture(params=["deltalake", "pyiceberg"])

@@ -29,9 +29,8 @@ ROW: Final = "__row"
 _WIDENING: Final = (
     (ByteType, ShortType, IntegerType, LongType),
     (FloatType, DoubleType),
-    (LongType, DoubleType),
 )
-"""Types of which each holds the values of those before it; inferred numbers may be longs or doubles."""
+"""Types of which each holds the values of those before it."""
 
 
 def with_columns(changes: DataFrame, given: str | None) -> DataFrame:

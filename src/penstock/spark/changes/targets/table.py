@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +81,26 @@ def fitted(rows: pa.Table, columns: pa.Schema) -> pa.Table:
             continue
         column = rows[field.name]
         try:
-            columns_of_rows.append(column.cast(field.type))
+            columns_of_rows.append(_cast(column, field.type))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise ValueError(
                 f"the column {field.name!r} has the type {field.type} in the table and {column.type} in the "
                 f"changes, where a value does not fit: {error}"
             ) from error
     return pa.table(columns_of_rows, schema=columns)
+
+
+def _cast(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    """Cast a column. Raises pa.ArrowInvalid if a value would change, which Arrow allows for floats."""
+    found = column.cast(kind)
+    types = (column.type, kind)
+    is_exact = column.type == kind or not any(map(pa.types.is_floating, types))
+    if is_exact or not all(pa.types.is_floating(each) or pa.types.is_decimal(each) for each in types):
+        return found
+    is_same = pc.equal(found.cast(column.type), column)
+    if pa.types.is_floating(column.type):
+        is_same = pc.or_(is_same, pc.is_nan(column))
+    if pc.all(is_same).as_py() is False:
+        place = pc.index(is_same, pa.scalar(False)).as_py()
+        raise pa.ArrowInvalid(f"{column[place].as_py()} would become {found[place].as_py()}")
+    return found
