@@ -118,7 +118,7 @@ def _micros_of_nanos(count: int) -> str:
     return str(np.datetime64(count // 1000, "us"))
 
 
-_INFINITE: Final = {
+_INFINITE: Final[dict[str, str]] = {
     "infinity": _time("us")(9_223_372_036_825_200_000) + "Z",
     "-infinity": _time("us")(-9_223_372_036_832_400_000) + "Z",
 }
