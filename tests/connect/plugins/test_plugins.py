@@ -220,3 +220,17 @@ def test_kinds_follow_from_classes() -> None:
 def test_what_penstock_has_can_be_loaded() -> None:
     for shipped in shipped_plugins():
         assert shipped.kind in kinds_of(shipped.load()), shipped
+
+
+class Unmakeable(SourceConnector):
+    task_class = Numbers
+
+    def __init__(self) -> None:
+        raise RuntimeError("it cannot be made")
+
+
+def test_the_kind_of_a_connector_needs_no_instance(plugins: Plugins) -> None:
+    name = f"{__name__}:{Unmakeable.__qualname__}"
+    assert plugins.connector_kind(name) is PluginKind.SOURCE
+    with pytest.raises(RuntimeError, match="cannot be made"):
+        plugins.connector(name)

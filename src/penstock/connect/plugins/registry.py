@@ -113,9 +113,15 @@ class Plugins:
     def connector_kind(self, name: str) -> PluginKind:
         """Return whether a connector is a source or a sink, without making it.
 
+        The constructor of a user's class may fail, which must not end the thread that asks.
+
         Raises:
-            PluginNotFound: no connector has the name.
+            PluginNotFound: no connector has the name, or its module cannot be imported.
         """
+        if self._aliases.get(name, name) not in self._by_name and (loaded := class_named(name)) is not None:
+            for kind in kinds_of(loaded):
+                if kind in CONNECTORS:
+                    return kind
         return (self.find(name, CONNECTORS) or self._connector_by_simple_name(name)).kind
 
     def class_of(self, name: str, kind: PluginKind, version: VersionRange | None = None) -> type[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
@@ -17,6 +18,8 @@ from penstock.connect.providers.transformer import ConfigTransformer, Transforme
 from penstock.connect.task_id import ConnectorTaskId
 from penstock.connect.tasks.parts import AnyTask, TaskParts, python_name
 from penstock.connect.transforms.chain import build_chain
+
+log = logging.getLogger(__name__)
 
 _CLASS: Final = "connector.class"
 _VERSION: Final = "plugin.version"
@@ -51,11 +54,14 @@ class Parts:
         return self.transformed(properties).properties
 
     def kind(self, properties: Properties) -> ConnectorType:
-        """Return whether a connector is a source or a sink."""
+        """Return whether a connector is a source or a sink; UNKNOWN if its class cannot be found."""
         name = properties.get(_CLASS)
         try:
             return ConnectorType.UNKNOWN if name is None else _TYPES[self._plugins.connector_kind(name)]
         except ConnectError:
+            return ConnectorType.UNKNOWN
+        except Exception:
+            log.exception("the kind of a connector is unknown, as its class failed class=%s", name)
             return ConnectorType.UNKNOWN
 
     def connector(self, properties: Mapping[str, str]) -> Connector:

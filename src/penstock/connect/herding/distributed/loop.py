@@ -246,7 +246,10 @@ class HerderLoop:
         self.is_ready = True
         self.requests.run_due()
         for request in self.pending.take_restarts():
-            self._restart(request)
+            try:
+                self._restart(request)
+            except Exception:
+                log.exception("a restart request is skipped, as it failed connector=%s", request.connector)
         if not self._handle_changes():
             self._poll(self._patience_s())
 
