@@ -216,6 +216,25 @@ def test_clients_with_certificates(authority: Authority) -> None:
             ask(f"{served.url}/", tls=trusting(authority))
 
 
+@pytest.mark.parametrize("prefix", ["", "listeners.https."])
+def test_workers_trust_each_other_with_the_settings_of_their_listeners(
+    authority: Authority, prefix: str
+) -> None:
+    given = {
+        "listeners": HTTPS,
+        **keystore(authority, prefix),
+        f"{prefix}ssl.client.auth": "required",
+        f"{prefix}ssl.truststore.location": str(authority.certificate),
+        f"{prefix}ssl.truststore.type": "PEM",
+    }
+    with serving(given) as served:
+        client = WorkerClient(settings_of(given).client_tls())
+        assert client.ask("GET", served.server.advertised_url).status == 200
+    assert settings_of({}).client_tls() is None
+    with pytest.raises(ConfigInvalid, match="TLS of requests to other workers"):
+        settings_of({**given, f"{prefix}ssl.truststore.location": "/absent"}).client_tls()
+
+
 def test_roles(tmp_path: Path) -> None:
     users = tmp_path / "users"
     users.write_text("admin: a, admin\nwriter: w, writer\nreader: r, reader\n")

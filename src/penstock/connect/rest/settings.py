@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import ssl
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
@@ -12,6 +13,8 @@ from penstock.connect.rest.cors import DEFAULT_METHODS, Origins
 from penstock.connect.rest.response_headers import HeaderRule, parse_rules
 from penstock.security.access.errors import InvalidAccess
 from penstock.security.access.settings import CLIENT_AUTHENTICATION, AccessSettings
+from penstock.security.tls.contexts import client_context
+from penstock.security.tls.errors import InvalidTls
 
 DEFAULT_PORT: Final = 8083
 _LISTENER: Final = re.compile(r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]+)")
@@ -97,6 +100,19 @@ class RestSettings:
         if scheme is None:
             scheme = min(each.scheme for each in self.listeners)
         return next((each for each in self.listeners if each.scheme == scheme), self.listeners[0])
+
+    def client_tls(self) -> ssl.SSLContext | None:
+        """Return the TLS of requests to other workers, which have listeners with the same settings.
+
+        It is None if nothing is set that concerns it. Raises ConfigInvalid.
+        """
+        schemes = {self.advertised_scheme, *(listener.scheme for listener in self.listeners)}
+        if "https" not in schemes and not self.access.tls.has_trust_store:
+            return None
+        try:
+            return client_context(self.access.tls)
+        except InvalidTls as error:
+            raise ConfigInvalid(f"the TLS of requests to other workers cannot be used: {error}") from None
 
 
 def _listeners(texts: Sequence[str]) -> tuple[Listener, ...]:

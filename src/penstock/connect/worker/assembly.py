@@ -111,10 +111,11 @@ def start(properties: Mapping[str, str], plugins: Iterable[Plugin] = ()) -> Work
     values = parse_distributed(given, known.class_name)
     client = ClientConfig.from_properties(given)
     cluster_id = _cluster_id(client)
-    workers = WorkerClient()
+    rest = RestSettings.from_values(values, given)
+    workers = WorkerClient(rest.client_tls())
     validator = ConnectorValidator(known, given)
     transformer = worker_transformer(known, given)
-    server = RestServer(RestSettings.from_values(values, given), workers)
+    server = RestServer(rest, workers)
     try:
         settings = herder_settings(values, given, server.advertised_url, server.worker_id)
         offsets = from_properties(OffsetSettings, given)
