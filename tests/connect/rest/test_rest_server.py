@@ -255,6 +255,8 @@ def test_roles(tmp_path: Path) -> None:
         level = {"level": "WARN"}
         assert [status("GET", "/connectors", user) for user in (None, "reader", "x")] == [401, 200, 401]
         assert [status("POST", "/connectors", user, named) for user in ("reader", "writer")] == [403, 201]
+        plugin = "/connector-plugins/FileStreamSource/config/validate"
+        assert [status("PUT", plugin, user, named["config"]) for user in ("reader", "writer")] == [403, 200]
         assert [status("PUT", "/admin/loggers/x", user, level) for user in ("writer", "admin")] == [403, 200]
         assert status("GET", "/health", None) == 200
         assert status("GET", "/connectors/c/tasks", None) == 401

@@ -27,11 +27,15 @@ class Plugins:
         self._waiting = waiting
 
     def endpoints(self) -> list[Endpoint]:
+        """Return the endpoints.
+
+        A validation resolves variables such as those of files and shows their values, and it makes plugins.
+        """
         one = "/connector-plugins/{plugin}"
         return [
             Endpoint("GET", "/connector-plugins", self.list_all, Role.READER),
             Endpoint("GET", f"{one}/config", self.config, Role.READER),
-            Endpoint("PUT", f"{one}/config/validate", self.validate, Role.READER),
+            Endpoint("PUT", f"{one}/config/validate", self.validate, Role.WRITER),
         ]
 
     async def list_all(self, asked: Asked) -> Response:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from penstock.connect.configs.connector import CONNECTOR_CLASS
 from penstock.connect.errors import ConfigInvalid, PluginNotFound
 from penstock.connect.herding.entities import PluginInfo, Properties
 from penstock.connect.herding.errors import BadRequest, NotFound
@@ -48,6 +49,8 @@ class WorkerCatalog:
         texts = {name: value for name, value in config.items() if value is not None}
         try:
             resolved: Properties = {**config, **self._transformer.transform(texts).properties}
+            if config.get(CONNECTOR_CLASS) is None:
+                resolved = config  # the message shows the whole configuration, which may have secrets
             # Messages show the configuration in the order of the map in which Java replaces variables
             ordered = {name: resolved[name] for name in copied_map(resolved, hash_code)}
             return self._validator.validate(ordered)
