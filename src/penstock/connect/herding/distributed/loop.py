@@ -454,8 +454,8 @@ class HerderLoop:
             try:
                 return future.result(_LOOK_S)
             except TimeoutError:
-                if future.done():
-                    raise
+                if future.done():  # since the timeout, or with a TimeoutError of its own
+                    return future.result()
                 if task is not None and self.work.is_stopping(task):
                     raise ConnectError(f"task {task} is stopped before it has started") from None
 
