@@ -263,10 +263,25 @@ def test_producers_of_former_tasks_are_fenced_once_for_all_tasks(start: Start) -
         task.fence()
         task.verify()
     assert one.runtime.fenced == [("c", 3)]
-    with pytest.raises(ConnectError, match="a new set of task configs"):
+    with pytest.raises(ConnectError, match=r"a new set of task configs|stopped before"):
         former[0].verify()
-    with pytest.raises(ConnectError, match=r"already been revoked|a new set of task configs"):
+    with pytest.raises(ConnectError, match=r"already been revoked|a new set of task configs|stopped before"):
         former[2].verify()
+
+
+def test_a_task_that_was_stopped_does_not_fence_its_successor(start: Start) -> None:
+    one = start(exactly_once=True)
+    create(one, "c")
+    task = ConnectorTaskId("c", 0)
+    wait_until(lambda: running(one) == ["c", "c-0", "c-1"])
+    former = one.runtime.tasks[task]
+    one.herder.restart_task(task).result(LIMIT_S)
+    successor = one.runtime.tasks[task]
+    for step in (former.fence, former.verify):
+        with pytest.raises(ConnectError, match="stopped before"):
+            step()
+    successor.fence()
+    successor.verify()
 
 
 @pytest.fixture

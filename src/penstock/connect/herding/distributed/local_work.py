@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Final
+from typing import Final, NamedTuple
 
+from penstock.connect.errors import ConnectError
 from penstock.connect.group.assignment import Assignment
 from penstock.connect.herding.distributed.configurations import Configurations
 from penstock.connect.herding.runtime import Reports, Runtime, TaskStart
@@ -22,12 +24,25 @@ _THREADS: Final = 8
 """Connectors and tasks that start or stop at the same time, as in Kafka Connect."""
 
 
+class StartedTask(NamedTuple):
+    """One start of a task. A later start of the same task is another one: it may be its successor."""
+
+    task: ConnectorTaskId
+    stopped: threading.Event
+    """Set once the task has to stop, also if it is abandoned because it does not."""
+
+    def require(self) -> None:
+        """Raise ConnectError if the task has to stop."""
+        if self.stopped.is_set():
+            raise ConnectError(f"task {self.task} is stopped before it has started")
+
+
 class LocalWork:
     """Starts and stops what is assigned to this worker. Its methods belong to the herder's thread.
 
     Args:
         started: receives each connector that has reached the state STARTED, in any thread.
-        fence: fences the producers of a task's predecessors, in the task's thread.
+        fence: fences the producers of a task's predecessors, in the task's thread, until it is stopped.
         verify: checks that a task still belongs to this worker and that its configuration is still of this
             generation, in the task's thread.
     """
@@ -40,8 +55,8 @@ class LocalWork:
         stages: Stages,
         *,
         started: Callable[[str], None],
-        fence: Callable[[ConnectorTaskId], None],
-        verify: Callable[[ConnectorTaskId, int], None],
+        fence: Callable[[StartedTask], None],
+        verify: Callable[[StartedTask, int], None],
     ) -> None:
         self._runtime = runtime
         self._configurations = configurations
@@ -52,20 +67,19 @@ class LocalWork:
         self._verify = verify
         self._running: set[Subject] = set()
         """All that is assigned to this worker and was started, whatever became of it."""
-        self._stopping: set[ConnectorTaskId] = set()
+        self._started_tasks: dict[ConnectorTaskId, StartedTask] = {}
+        """The last start of each task that was not stopped since."""
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="connect start and stop")
 
     def __contains__(self, subject: Subject) -> bool:
         return subject in self._running
 
-    def is_stopping(self, task: ConnectorTaskId) -> bool:
-        """Whether the herder's thread waits for the end of this task. Any thread may ask."""
-        return task in self._stopping
-
     def close(self) -> None:
         """Stop everything; afterwards nothing can start."""
         connectors, tasks = _split(self._running)
         self.stop(connectors, tasks)
+        for started in self._started_tasks.values():
+            started.stopped.set()
         self._pool.shutdown()
 
     def start(self, assignment: Assignment) -> None:
@@ -88,14 +102,18 @@ class LocalWork:
         connectors = [name for name in connectors if name in self._running]
         tasks = [task for task in tasks if task in self._running]
         with self._stages.stage(f"stopping {len(connectors)} connectors and {len(tasks)} tasks"):
-            self._stopping.update(tasks)
-            stops = [self._pool.submit(self._runtime.stop_connectors, [name]) for name in connectors]
-            stops += [self._pool.submit(self._runtime.stop_tasks, [task]) for task in tasks]
+            for task in tasks:
+                started = self._started_tasks.pop(task, None)
+                if started is not None:
+                    started.stopped.set()
+            # Each call has one deadline, however much there is to stop
+            stops = [self._pool.submit(self._runtime.stop_connectors, connectors)] if connectors else []
+            if tasks:
+                stops.append(self._pool.submit(self._runtime.stop_tasks, tasks))
             for each in stops:
                 error = each.exception()
                 if error is not None:
-                    log.error("a connector or a task failed to stop", exc_info=error)
-        self._stopping.difference_update(tasks)
+                    log.error("connectors or tasks failed to stop", exc_info=error)
         self._running.difference_update(connectors)
         self._running.difference_update(tasks)
 
@@ -164,14 +182,15 @@ class LocalWork:
         log.info("starting a task task=%s", task)
         known = self._configurations.known
         generation = known.task_config_generations.get(task.connector, 0)
+        started = self._started_tasks[task] = StartedTask(task, threading.Event())
         self._runtime.start_task(
             TaskStart(
                 task=task,
                 connector_properties=known.connector_configs[task.connector],
                 properties=known.task_configs[task],
                 state=self._target_state(task.connector),
-                fence=lambda: self._fence(task),
-                verify=lambda: self._verify(task, generation),
+                fence=lambda: self._fence(started),
+                verify=lambda: self._verify(started, generation),
             )
         )
 

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Collection, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import Final, TypeVar
 
 from penstock.client.config import ClientConfig
@@ -21,7 +22,7 @@ from penstock.connect.group.assignment import Assignment, ConnectProtocol
 from penstock.connect.group.worker_group import WorkerGroup
 from penstock.connect.herding.distributed.configurations import Configurations
 from penstock.connect.herding.distributed.leader_requests import LeaderAway, LeaderRequests
-from penstock.connect.herding.distributed.local_work import LocalWork
+from penstock.connect.herding.distributed.local_work import LocalWork, StartedTask
 from penstock.connect.herding.distributed.pending_changes import PendingChanges
 from penstock.connect.herding.distributed.settings import HerderSettings
 from penstock.connect.herding.distributed.task_reconfiguration import TaskReconfiguration
@@ -148,13 +149,19 @@ class HerderLoop:
         if self.failure is not None:
             raise self.failure
 
-    def fence_zombies(self, connector: str, task: ConnectorTaskId | None = None) -> None:
+    def fence_zombies(self, connector: str, task: StartedTask | None = None) -> None:
         """Fence the producers of a source's former tasks, as the leader, and wait for it.
 
         A task that asks for this stops waiting when it is stopped. Raises NotLeader, NotFound, BadRequest,
         Conflict and ConnectError. Not for the herder's own thread.
         """
-        begun = self._result(self.requests.submit(lambda: self._begin_fencing(connector)), task)
+
+        def begin() -> Future[None] | None:
+            if task is not None:
+                task.require()
+            return self._begin_fencing(connector)
+
+        begun = self._result(self.requests.submit(begin), task)
         if begun is not None:
             self._result(begun, task)
 
@@ -233,7 +240,7 @@ class HerderLoop:
             self.runtime.close,
             self._statuses.close,
             self.configurations.store.close,
-            self._forwarding.shutdown,
+            partial(self._forwarding.shutdown, wait=False, cancel_futures=True),  # it may wait for minutes
         ):
             try:
                 close()
@@ -411,11 +418,13 @@ class HerderLoop:
             raise BadRequest(f"Connector {connector} is not a source connector")
         return self.fencing.begin(connector)
 
-    def _fence(self, task: ConnectorTaskId) -> None:
+    def _fence(self, started: StartedTask) -> None:
         """Have the leader fence former tasks, in a task's thread; wait for a leader if there is none now."""
+        task = started.task
         while True:
+            started.require()
             try:
-                self.fence_zombies(task.connector, task)
+                self.fence_zombies(task.connector, started)
                 return
             except NotLeader as error:
                 leader_url = error.forward_url
@@ -425,12 +434,11 @@ class HerderLoop:
             except LeaderAway as error:
                 # Kafka Connect fails the task, and leaves it to a user to restart it
                 log.warning("the leader does not fence, retrying task=%s error=%s", task, error)
-            self._stopping.wait(_LEADER_BACKOFF_S)
-            if self.work.is_stopping(task) or self._stopping.is_set():
-                raise ConnectError(f"task {task} is stopped before it has started")
+            started.stopped.wait(_LEADER_BACKOFF_S)
 
-    def _verify(self, task: ConnectorTaskId, generation: int) -> None:
+    def _verify(self, started: StartedTask, generation: int) -> None:
         """Check, in a task's thread, that the task still belongs here."""
+        task = started.task
 
         def verify() -> None:
             self.configurations.require_refresh(f"starting task {task}")
@@ -445,10 +453,11 @@ class HerderLoop:
                 raise ConnectError(
                     f"Cannot start source task {task} as it has already been revoked from this worker"
                 )
+            started.require()
 
-        self._result(self.requests.submit(verify), task)
+        self._result(self.requests.submit(verify), started)
 
-    def _result(self, future: Future[Result], task: ConnectorTaskId | None) -> Result:
+    def _result(self, future: Future[Result], task: StartedTask | None) -> Result:
         """Wait for a result. The herder's thread may be the one that waits, for the end of this task."""
         while True:
             try:
@@ -456,8 +465,8 @@ class HerderLoop:
             except TimeoutError:
                 if future.done():  # since the timeout, or with a TimeoutError of its own
                     return future.result()
-                if task is not None and self.work.is_stopping(task):
-                    raise ConnectError(f"task {task} is stopped before it has started") from None
+                if task is not None:
+                    task.require()
 
     # The group calls these methods, in the thread.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor
+from concurrent.futures import Executor, Future
 from functools import partial
 from typing import Final
 
@@ -99,7 +99,7 @@ class TaskReconfiguration:
             self.write(connector, configs)
             return
         sent = self._forwarding.submit(self._leader.put_task_configs, self._leader_url(), connector, configs)
-        sent.add_done_callback(lambda sent: _pass_on(sent.exception(), failed))
+        sent.add_done_callback(lambda sent: _pass_on(sent, failed))
 
     def _retry(self, connector: str, attempts: int, error: BaseException) -> None:
         delay_s = min(_FIRST_DELAY_S * 2 ** min(attempts, 16), _LONGEST_DELAY_S)
@@ -111,7 +111,8 @@ class TaskReconfiguration:
         self._requests.submit(lambda: self._reconfigure(connector, attempts + 1), delay_s)
 
 
-def _pass_on(error: BaseException | None, failed: Callable[[BaseException], None]) -> None:
+def _pass_on(sent: Future[None], failed: Callable[[BaseException], None]) -> None:
+    error = None if sent.cancelled() else sent.exception()
     if error is not None:
         failed(error)
 

@@ -145,6 +145,8 @@ class ExactlyOnceWork(SourceWork):
 
     def prepare(self) -> None:
         self._check()
+        if self._is_cancelled:  # a successor may run already, which this task must not fence
+            raise ConnectError(f"task {self.parts.task_id} was cancelled before it had a producer")
         self._sender.fence()
         self._check()
 
