@@ -34,6 +34,7 @@ class NumberTask(SourceTask):
         .define("gate", ConfigType.STRING, "", doc="A file without which the second half waits.")
     )
     exactly_once = True
+    version = "2.1"
 
     def start(self, config: Mapping[str, Any]) -> None:
         self.topic, self.limit = config["topic"], config["limit"]

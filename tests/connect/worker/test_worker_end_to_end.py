@@ -108,6 +108,8 @@ def test_a_source_and_a_sink_through_the_rest_api(worker: Worker, tmp_path: Path
     created = ask(url, "POST", "/connectors", {"name": "numbers", "config": source})
     assert created["type"] == "source"
     wait_until(lambda: states(url, "numbers") == ["RUNNING"] * 3)
+    status = ask(url, "GET", "/connectors/numbers/status")
+    assert [each["version"] for each in (status["connector"], *status["tasks"])] == ["2.1"] * 3
     sink = {"connector.class": "small_connectors:LineSink", "topics": "numbers", "file": str(file)}
     assert ask(url, "PUT", "/connectors/lines/config", sink)["type"] == "sink"
     everything = sorted(f"{part}-{number}" for part in range(2) for number in range(20))

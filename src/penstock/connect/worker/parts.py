@@ -11,7 +11,7 @@ from penstock.connect.connector.connector import Connector
 from penstock.connect.converters import Converter, HeaderConverter
 from penstock.connect.errors import ConfigInvalid, ConnectError
 from penstock.connect.herding.entities import ConnectorType, Properties
-from penstock.connect.plugins.plugin import PluginKind
+from penstock.connect.plugins.plugin import CONNECTORS, UNDEFINED_VERSION, PluginKind
 from penstock.connect.plugins.registry import Plugins
 from penstock.connect.plugins.versions import VersionRange, required_versions
 from penstock.connect.providers.transformer import ConfigTransformer, Transformed
@@ -70,10 +70,11 @@ class Parts:
             raise ConfigInvalid(f"the configuration of a connector lacks '{_CLASS}'")
         return self._plugins.connector(properties[_CLASS], _version(properties, f"connector.{_VERSION}"))
 
-    def version(self, properties: Properties) -> str | None:
-        """Return the version of a connector's class, for its status."""
-        found = self._plugins.find(properties[_CLASS] or "")
-        return None if found is None else found.version
+    def version(self, properties: Mapping[str, str], connector: Connector) -> str:
+        """Return the version of a connector for its status."""
+        name = properties[_CLASS]
+        installed = self._plugins.latest_version(self._plugins.class_name(name) or name, CONNECTORS)
+        return installed or connector.version or UNDEFINED_VERSION
 
     def task_class(self, properties: Mapping[str, str], connector: Connector) -> str:
         """Return the name of the class of a connector's tasks, for their configurations.

@@ -117,11 +117,12 @@ class WorkerRuntime:
             offsets=offsets,
             current_properties=lambda: self._parts.resolved(properties),
         )
+        version = self._parts.version(resolved, connector)
         with self._lock:
             if name in self._connectors:
                 raise ConnectError(f"Connector with name {name} already exists")
             self._connectors[name], self._configs[name] = runner, resolved
-            self._versions[name] = self._parts.version(properties)
+            self._versions[name] = version
         if transformed.restart_after_ms is not None:
             self._get_reports().restart_later(name, transformed.restart_after_ms / 1000)
         runner.start()
@@ -142,6 +143,8 @@ class WorkerRuntime:
     def stop_connectors(self, names: Collection[str]) -> None:
         with self._lock:
             runners = [self._connectors.pop(name) for name in names if name in self._connectors]
+            for runner in runners:
+                self._configs.pop(runner.name, None)
         for runner in runners:
             runner.stop()
         deadline_s = time.monotonic() + _CONNECTOR_STOP_S
@@ -172,12 +175,15 @@ class WorkerRuntime:
     # Tasks
 
     def start_task(self, start: TaskStart) -> None:
-        runner = self._task_runner(start)
+        connector_properties = self._parts.resolved(start.connector_properties)
+        connector = self._parts.connector(connector_properties)
+        runner = self._task_runner(start, connector_properties, connector)
+        version = runner.version or self._parts.version(connector_properties, connector)
         with self._lock:
             if start.task in self._tasks:
                 raise ConnectError(f"Task already exists in this worker: {start.task}")
             self._tasks[start.task] = runner
-            self._versions[start.task] = self._parts.version(start.connector_properties)
+            self._versions[start.task] = version
         runner.start()
 
     def stop_tasks(self, tasks: Collection[ConnectorTaskId]) -> None:
@@ -203,9 +209,9 @@ class WorkerRuntime:
                 except ClientError as error:
                     raise ConnectError(f"the producer of task {task} was not fenced: {error}") from error
 
-    def _task_runner(self, start: TaskStart) -> TaskRunner:
-        connector_properties = self._parts.resolved(start.connector_properties)
-        connector = self._parts.connector(connector_properties)
+    def _task_runner(
+        self, start: TaskStart, connector_properties: Mapping[str, str], connector: Connector
+    ) -> TaskRunner:
         properties = {**connector_properties, **self._parts.resolved(start.properties)}
         clients = self._clients.of(connector_properties)
         is_paused = start.state is TargetState.PAUSED
