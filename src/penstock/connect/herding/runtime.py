@@ -97,6 +97,7 @@ class Runtime(Protocol):
     def task_configs(self, connector: str) -> list[dict[str, str]]:
         """Return the task configurations that a running connector makes, with what each task needs besides.
 
+        They have the variables of the configuration with which the connector was started, not their values.
         Raises what the connector raises, and TooManyTasks if it makes more than `tasks.max`. The connector
         has failed then.
         """

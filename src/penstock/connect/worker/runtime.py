@@ -20,6 +20,7 @@ from penstock.connect.connector.source import SourceConnector, SourceTask
 from penstock.connect.errors import ConnectError
 from penstock.connect.herding.entities import ConnectorType, Properties
 from penstock.connect.herding.runtime import Reports, TaskStart, TooManyTasks
+from penstock.connect.providers.transformer import with_variables
 from penstock.connect.stores import (
     ConnectorOffset,
     ConnectorOffsets,
@@ -81,8 +82,11 @@ class WorkerRuntime:
         self._reports: Reports | None = None
         self._lock = threading.Lock()
         self._connectors: dict[str, ConnectorRunner] = {}
-        self._configs: dict[str, Mapping[str, str]] = {}
-        """The configurations of the connectors that run here, with values in place of variables."""
+        self._configs: dict[str, tuple[Mapping[str, str], Mapping[str, str]]] = {}
+        """The configurations of the connectors that run here: with variables, and with their values.
+
+        The herder may know a newer configuration, whose variables say nothing about these values.
+        """
         self._versions: dict[Subject, str | None] = {}
         self._tasks: dict[ConnectorTaskId, TaskRunner] = {}
 
@@ -118,10 +122,11 @@ class WorkerRuntime:
             current_properties=lambda: self._parts.resolved(properties),
         )
         version = self._parts.version(resolved, connector)
+        texts = {key: value for key, value in properties.items() if value is not None}
         with self._lock:
             if name in self._connectors:
                 raise ConnectError(f"Connector with name {name} already exists")
-            self._connectors[name], self._configs[name] = runner, resolved
+            self._connectors[name], self._configs[name] = runner, (texts, resolved)
             self._versions[name] = version
         if transformed.restart_after_ms is not None:
             self._get_reports().restart_later(name, transformed.restart_after_ms / 1000)
@@ -159,7 +164,7 @@ class WorkerRuntime:
         return runner is not None and runner.state is State.RUNNING
 
     def task_configs(self, connector: str) -> list[dict[str, str]]:
-        runner, properties = self._connectors[connector], self._configs[connector]
+        runner, (texts, properties) = self._connectors[connector], self._configs[connector]
         limit = int(properties.get("tasks.max", "1"))
         found = runner.task_configs(limit)
         if len(found) > limit and properties.get("tasks.max.enforce", "true").lower() != "false":
@@ -170,7 +175,7 @@ class WorkerRuntime:
             runner.fail(error)
             raise error
         task_class = self._parts.task_class(properties, runner.connector)
-        return [{**config, "task.class": task_class} for config in found]
+        return [with_variables(texts, {**config, "task.class": task_class}) for config in found]
 
     # Tasks
 

@@ -19,7 +19,6 @@ from penstock.connect.herding.errors import BadRequest
 from penstock.connect.herding.requests import RequestQueue
 from penstock.connect.herding.runtime import Runtime, TooManyTasks
 from penstock.connect.herding.stages import Stages
-from penstock.connect.providers.transformer import with_variables
 from penstock.connect.stores.configs.image import ClusterConfig
 from penstock.connect.stores.configs.model import TargetState
 from penstock.connect.stores.configs.records import Properties
@@ -81,10 +80,7 @@ class TaskReconfiguration:
             return
         try:
             with self._stages.stage(f"generating task configs for connector {connector}"):
-                made = self._runtime.task_configs(connector)
-            raw = known.connector_configs[connector]
-            texts = {name: value for name, value in raw.items() if value is not None}
-            configs = [with_variables(texts, config) for config in made]
+                configs = self._runtime.task_configs(connector)
             if _is_changed(known, connector, configs):
                 self._publish(connector, configs, partial(self._retry, connector, attempts))
         except TooManyTasks as error:
