@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
+from concurrent.futures import Future
 from typing import Final
 
 from penstock.client.config import ClientConfig, parse_servers
+from penstock.connect.errors import ConnectError
 from penstock.connect.stores import ConnectorOffsets, InternalTopic, OffsetStore, offset_topic
 from penstock.connect.tasks.parts import ClientProperties
 
@@ -36,8 +38,13 @@ class OffsetStores:
         self._exactly_once = exactly_once
         self._worker = OffsetStore(client, topic, write_timeout_s=write_timeout_s)
         self._lock = threading.Lock()
-        self._own: dict[tuple[str, str], OffsetStore] = {}
-        """The stores of connectors, by the brokers' addresses and the topic; several may share one."""
+        self._own: dict[tuple[str, frozenset[tuple[str, str]]], Future[OffsetStore]] = {}
+        """The stores of connectors, by the topic and the properties of the client.
+
+        Connectors share a store only if they have the same credentials. A future is done when its store has
+        started.
+        """
+        self._is_closed = False
 
     def start(self) -> None:
         """Create or check the worker's topic and read it. Raises ConnectError and TimeoutError."""
@@ -45,7 +52,10 @@ class OffsetStores:
 
     def close(self) -> None:
         with self._lock:
-            stores, self._own = list(self._own.values()), {}
+            self._is_closed = True
+            # A store that is still starting is closed by the thread that starts it
+            stores = [store.result() for store in self._own.values() if store.done()]
+            self._own.clear()
         for store in (self._worker, *stores):
             store.close()
 
@@ -64,12 +74,31 @@ class OffsetStores:
         return ConnectorOffsets(connector, self._worker, self._own_store(topic, servers, clients))
 
     def _own_store(self, name: str, servers: str, clients: ClientProperties) -> OffsetStore:
+        properties = {**clients.admin, "bootstrap.servers": servers}
+        key = name, frozenset(properties.items())
+        starting: Future[OffsetStore] = Future()
         with self._lock:
-            store = self._own.get((servers, name))
-            if store is None:
-                client = ClientConfig.from_properties({**clients.admin, "bootstrap.servers": servers})
-                topic = offset_topic(name, self._topic.partitions, self._topic.replication_factor)
-                store = OffsetStore(client, topic, write_timeout_s=self._write_timeout_s)
-                store.start()
-                self._own[servers, name] = store
-            return store
+            present = self._own.setdefault(key, starting)
+        if present is starting:
+            try:
+                self._start_own(name, properties, starting)
+            except BaseException as error:
+                with self._lock:
+                    self._own.pop(key, None)
+                starting.set_exception(error)
+        return present.result()
+
+    def _start_own(self, name: str, properties: Mapping[str, str], starting: Future[OffsetStore]) -> None:
+        """Start a store, which can take as long as its cluster does not answer."""
+        topic = offset_topic(name, self._topic.partitions, self._topic.replication_factor)
+        client = ClientConfig.from_properties(properties)
+        store = OffsetStore(client, topic, write_timeout_s=self._write_timeout_s)
+        try:
+            store.start()
+            with self._lock:
+                if self._is_closed:
+                    raise ConnectError("Worker is shutting down")
+                starting.set_result(store)
+        except BaseException:
+            store.close()
+            raise
