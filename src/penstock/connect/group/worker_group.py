@@ -56,7 +56,8 @@ class Listener(Protocol):
 class WorkerGroup:
     """One worker in its group.
 
-    `poll`, `settle`, `leave` and `close` belong to the worker's thread; the rest may be called in any.
+    `poll`, `settle`, `catch_up`, `leave` and `close` belong to the worker's thread; the rest may be called in
+    any.
 
     Args:
         url: where the other workers reach this one.
@@ -164,7 +165,7 @@ class WorkerGroup:
         needs_refresh = self._configured().offset < assignment.config_offset
         if assignment.is_failed and self.is_leader:
             needs_refresh = True
-        if needs_refresh and not self._refreshed(refresh):
+        if needs_refresh and not self.catch_up(refresh):
             self.request_rejoin("the config topic could not be read in time")
         elif assignment.is_failed:
             self.request_rejoin("the leader's config topic was behind")
@@ -176,6 +177,30 @@ class WorkerGroup:
                 self._assignment = replace(assignment, revoked_connectors=(), revoked_tasks=())
                 self.request_rejoin("revoked connectors and tasks have stopped")
             return True
+        return False
+
+    def catch_up(self, refresh: Callable[[], bool]) -> bool:
+        """Read the config topic to its end; return whether it succeeded.
+
+        If not, this worker leaves the group, so that the group need not wait for it, and waits a while. After
+        several failures it stops its work, which the group gives to others by then.
+        """
+        if refresh():
+            self._retries = _BACKOFF_RETRIES
+            return True
+        self.leave("reading the config topic takes too long")
+        if self._protocol is ConnectProtocol.EAGER:
+            if self._is_settled:  # the group gives this worker's work to others at once
+                self._revoke_all()
+            self._stopping.wait(self._settings.worker_unsync_backoff_ms / 1000)
+        elif self._retries:
+            # Come back before the group gives this worker's work to others
+            backoff_ms = self._settings.scheduled_rebalance_max_delay_ms // 10 // self._retries
+            self._retries -= 1
+            self._stopping.wait(backoff_ms / 1000)
+        else:
+            self._retries = _BACKOFF_RETRIES
+            self._revoke_all()
         return False
 
     def request_rejoin(self, reason: str) -> None:
@@ -200,24 +225,6 @@ class WorkerGroup:
         """Leave the group. The worker has stopped its work before, or is told to stop it."""
         self.stop()
         self._membership.close()
-
-    def _refreshed(self, refresh: Callable[[], bool]) -> bool:
-        """Read the config topic to its end. If that fails, leave the group, so that it need not wait."""
-        if refresh():
-            self._retries = _BACKOFF_RETRIES
-            return True
-        self.leave("reading the config topic takes too long")
-        if self._protocol is ConnectProtocol.EAGER:
-            self._stopping.wait(self._settings.worker_unsync_backoff_ms / 1000)
-        elif self._retries:
-            # Come back before the group gives this worker's work to others
-            backoff_ms = self._settings.scheduled_rebalance_max_delay_ms // 10 // self._retries
-            self._retries -= 1
-            self._stopping.wait(backoff_ms / 1000)
-        else:
-            self._retries = _BACKOFF_RETRIES
-            self._revoke_all()
-        return False
 
     def _revoke_all(self) -> None:
         assignment, self._assignment = self._assignment, None

@@ -274,9 +274,12 @@ class HerderLoop:
         return min(waits, default=None)
 
     def _is_synced(self) -> bool:
-        """Read the config topic again after a failed write, so that the next starts from what is there."""
+        """Read the config topic again after a failed write, so that the next starts from what is there.
+
+        While it cannot be read, this worker is not in its group, which may give its work to others.
+        """
         if self._must_refresh:
-            self._must_refresh = not self.configurations.refresh()
+            self._must_refresh = not self.group.catch_up(self.configurations.refresh)
         return not self._must_refresh
 
     def _is_in_group(self) -> bool:
