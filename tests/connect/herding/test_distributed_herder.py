@@ -131,6 +131,18 @@ def settled(one: Worker, name: str) -> list[Properties] | None:
         return None
 
 
+def test_patches_at_the_same_time_lose_nothing(start: Start) -> None:
+    one = start()
+    create(one, "c")
+    wait_until(lambda: running(one) == ["c", "c-0", "c-1"])
+    patches: list[Properties] = [{f"key{number}": str(number)} for number in range(6)]
+    patching = [one.herder.patch_connector_config("c", patch) for patch in patches]
+    for each in patching:
+        each.result(LIMIT_S)
+    patched = one.herder.connector_info_now("c").config
+    assert all(patched.items() >= patch.items() for patch in patches)
+
+
 def test_refusals(start: Start) -> None:
     one = start()
     herder = one.herder
@@ -336,6 +348,22 @@ def test_a_worker_that_has_lost_its_group_stops_its_work(cluster: Cluster, start
         cluster.resume()
     wait_until(lambda: running(one) == everything)
     wait_until(lambda: states(one, "c") == ("RUNNING",) * 3)
+
+
+def test_a_worker_that_cannot_read_the_config_topic_gives_its_work_up(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = start()
+    create(one, "c")
+    everything = ["c", "c-0", "c-1"]
+    wait_until(lambda: running(one) == everything)
+    loop = one.herder._loop
+    with monkeypatch.context() as patched:
+        patched.setattr(loop.configurations, "refresh", lambda: False)
+        loop._must_refresh = True  # as after a write that has failed
+        loop.group.wake()
+        wait_until(lambda: running(one) == [])
+    wait_until(lambda: running(one) == everything)
 
 
 def test_loggers_are_set_on_all_workers(start: Start) -> None:

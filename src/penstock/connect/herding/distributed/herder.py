@@ -6,11 +6,13 @@ refuse them with the leader's URL, and the REST API forwards them.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final, Protocol, TypeVar
 
 from penstock.client.config import ClientConfig
+from penstock.connect.errors import ConnectError
 from penstock.connect.herding.distributed.loop import HerderLoop
 from penstock.connect.herding.distributed.settings import HerderSettings
 from penstock.connect.herding.entities import (
@@ -52,6 +54,12 @@ _PATIENCE_S: Final = 120.0
 """The longest wait for a connector that is restarted; users have given up long before."""
 
 Result = TypeVar("Result")
+
+log = logging.getLogger(__name__)
+
+
+class _ConfigChanged(ConnectError):
+    """Another request has changed a configuration while a patch of it was validated."""
 
 
 class Catalog(Protocol):
@@ -151,12 +159,20 @@ class DistributedHerder:
         return self._pool.submit(self._put, connector, config, target_state, may_replace)
 
     def patch_connector_config(self, connector: str, patch: Properties) -> Future[Created]:
-        def patched() -> Properties:
+        def present_config() -> Properties:
             self._loop.require_leader("can set connector configs.")
-            present = self._info(connector, self._latest()).config
-            return {name: value for name, value in {**present, **patch}.items() if value is not None}
+            return self._info(connector, self._latest()).config
 
-        return self._pool.submit(lambda: self._put(connector, self._submit(patched).result(), None, True))
+        def put() -> Created:
+            while True:
+                present = self._submit(present_config).result()
+                merged = {name: value for name, value in {**present, **patch}.items() if value is not None}
+                try:
+                    return self._put(connector, merged, None, True, replaced=present)
+                except _ConfigChanged:
+                    log.info("patching a configuration again, as it has changed connector=%s", connector)
+
+        return self._pool.submit(put)
 
     def delete_connector(self, connector: str) -> Future[None]:
         def delete() -> None:
@@ -316,9 +332,17 @@ class DistributedHerder:
     # Steps of operations in the herder's thread, except `_put` and `_change_offsets`
 
     def _put(
-        self, connector: str, config: Properties, target_state: TargetState | None, may_replace: bool
+        self,
+        connector: str,
+        config: Properties,
+        target_state: TargetState | None,
+        may_replace: bool,
+        replaced: Properties | None = None,
     ) -> Created:
-        """Validate a configuration here, and write it in the herder's thread."""
+        """Validate a configuration here, and write it in the herder's thread.
+
+        Raises _ConfigChanged if the present configuration is no longer the one to be ``replaced``.
+        """
         found = self._catalog.validate(config)
 
         def write() -> Created:
@@ -328,6 +352,8 @@ class DistributedHerder:
             exists = connector in self._loop.configurations.store
             if exists and not may_replace:
                 raise AlreadyExists(f"Connector {connector} already exists")
+            if replaced is not None and self._info(connector, self._latest()).config != replaced:
+                raise _ConfigChanged
             self._write(
                 f"writing a config for connector {connector} to the config topic",
                 lambda: self._loop.configurations.store.put_connector_config(connector, config, target_state),
