@@ -12,7 +12,7 @@ from typing import Final
 from penstock.client.config import ClientConfig
 from penstock.client.connections.cluster import Cluster
 from penstock.client.connections.metadata import TopicPartition
-from penstock.client.errors import ClientError
+from penstock.client.errors import ClientError, DeliveryFailed
 from penstock.client.producing.producer import Producer, ProducerConfig
 from penstock.client.producing.transactor import Transactor
 from penstock.connect.errors import ConnectError
@@ -43,7 +43,7 @@ def by_partition(
 class PlainWriter:
     """A writer with acks=all whose retries neither reorder nor duplicate records. Thread-safe.
 
-    One write takes at most ``timeout_ms`` for delivery.
+    One write takes at most ``timeout_ms`` for delivery, and as long to wait for those of other threads.
     """
 
     def __init__(self, config: ClientConfig, topic: str, timeout_ms: int) -> None:
@@ -57,15 +57,20 @@ class PlainWriter:
         """Return once all replicas in sync have the records. Raises ClientError; some may be written then."""
         if not records:
             return
-        with self._lock:
-            try:
-                if self._producer is None:
-                    settings = ProducerConfig(delivery_timeout_ms=self._timeout_ms)
-                    self._producer = Producer(self._cluster, settings, create_topics=False)
-                _send(self._producer, self._cluster, self._topic, records, transactional=False)
-            except ClientError:
-                self._drop()
-                raise
+        if not self._lock.acquire(timeout=self._timeout_ms / 1000):
+            raise DeliveryFailed(
+                f"topic '{self._topic}': other writers did not finish within {self._timeout_ms} ms"
+            )
+        try:
+            if self._producer is None:
+                settings = ProducerConfig(delivery_timeout_ms=self._timeout_ms)
+                self._producer = Producer(self._cluster, settings, create_topics=False)
+            _send(self._producer, self._cluster, self._topic, records, transactional=False)
+        except ClientError:
+            self._drop()
+            raise
+        finally:
+            self._lock.release()
 
     def close(self) -> None:
         with self._lock:
