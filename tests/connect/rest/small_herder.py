@@ -66,6 +66,7 @@ class SmallHerder:
         self.is_stuck = False
         self.stuck: list[Future[Any]] = []
         self.is_ready = True
+        self.signs_requests = True
         self.stage: Stage | None = None
         self.kafka_cluster_id = "a-cluster"
         self.key = SessionKey.generate("HmacSHA256", None, 0)

@@ -264,3 +264,7 @@ def test_roles(tmp_path: Path) -> None:
         signed = sign(served.herder.key, b"[]", "HmacSHA256")
         tasks = f"{served.url}/connectors/c/tasks"
         assert WorkerClient().ask("POST", tasks, b"[]", signed).status == 204
+        served.herder.signs_requests = False  # the herder would not check the signature
+        assert WorkerClient().ask("POST", tasks, b"[]", signed).status == 401
+        assert [status("POST", "/connectors/c/tasks", user, []) for user in ("reader", "x")] == [403, 401]
+        assert status("POST", "/connectors/c/tasks", "writer", []) != 401

@@ -47,6 +47,11 @@ class Herder(Protocol):
         ...
 
     @property
+    def signs_requests(self) -> bool:
+        """Whether workers of the group sign their requests to each other: all of them speak ``sessioned``."""
+        ...
+
+    @property
     def stage(self) -> Stage | None:
         """The present or the last operation of the herder's thread; None if unknown."""
         ...

@@ -95,9 +95,9 @@ class RestServer:
     def start(self, herder: Herder) -> None:
         """Answer requests in threads. Raises ConfigInvalid if the users or keys for tokens cannot be read."""
         for opened in self._opened:
-            self._serve(opened, self._endpoints(herder))
+            self._serve(opened, self._endpoints(herder), herder)
         for opened in self._admin:
-            self._serve(opened, Loggers(herder, self._waiting(herder)).endpoints())
+            self._serve(opened, Loggers(herder, self._waiting(herder)).endpoints(), herder)
 
     def close(self) -> None:
         """Stop answering, and close the listeners."""
@@ -129,7 +129,7 @@ class RestServer:
         timeout_s, health_timeout_s = self._timeouts_s
         return Waiting(self._client, lambda: herder.stage, timeout_s, health_timeout_s)
 
-    def _serve(self, opened: _Opened, endpoints: list[Endpoint]) -> None:
+    def _serve(self, opened: _Opened, endpoints: list[Endpoint], herder: Herder) -> None:
         settings, is_tls = opened.access, opened.tls is not None
         try:
             access = settings.access(is_tls=is_tls)
@@ -139,7 +139,11 @@ class RestServer:
         self._accesses.append(access)
         scheme, host, _ = opened.listener
         warn_unless_guarded(scheme, host, opened.port, is_guarded=settings.is_guarded(is_tls=is_tls))
-        served = application(endpoints, self._settings, access, settings.open_paths)
+
+        def signs() -> bool:
+            return herder.signs_requests
+
+        served = application(endpoints, self._settings, signs, access, settings.open_paths)
         server = WebServer(served, opened.socket, name="connect rest", tls=opened.tls)
         self._servers.append(server)
         server.serve_in_thread()

@@ -123,6 +123,10 @@ class DistributedHerder:
         return self._loop.is_ready
 
     @property
+    def signs_requests(self) -> bool:
+        return self._loop.signs
+
+    @property
     def failure(self) -> BaseException | None:
         """The error that has ended the herder's thread."""
         return self._loop.failure

@@ -170,9 +170,14 @@ class HerderLoop:
         if not self.group.is_leader:
             raise NotLeader(f"Only the leader {operation}", self.group.leader_url)
 
+    @property
+    def signs(self) -> bool:
+        """Whether the workers of the group sign their requests to each other."""
+        return self.group.protocol is ConnectProtocol.SESSIONED
+
     def require_signed(self, headers: Mapping[str, str], body: bytes) -> None:
         """Check that a request comes from a worker of this group. Raises RequestNotAuthentic."""
-        if self.group.protocol is ConnectProtocol.SESSIONED:
+        if self.signs:
             session_keys.check(headers, body, self._signing_key, self.settings.verification_algorithms)
 
     def kind(self, connector: str) -> ConnectorType:
@@ -269,7 +274,7 @@ class HerderLoop:
         """The time until something is to be done even if nothing happens."""
         waits = [wait_s for wait_s in [self.requests.patience_s()] if wait_s is not None]
         key = self._signing_key
-        if self._signs and self.group.is_leader and key is not None:
+        if self.signs and self.group.is_leader and key is not None:
             waits.append(max(0.0, self.settings.keys.due_ms(key) - _now_ms()) / 1000)
         return min(waits, default=None)
 
@@ -311,10 +316,6 @@ class HerderLoop:
     # Keys between workers
 
     @property
-    def _signs(self) -> bool:
-        return self.group.protocol is ConnectProtocol.SESSIONED
-
-    @property
     def _signing_key(self) -> session_keys.SessionKey | None:
         """The session key of the config topic, if there is one yet."""
         key = self._session_key
@@ -322,7 +323,7 @@ class HerderLoop:
 
     def _has_session_key(self) -> bool:
         """As the leader, distribute a new session key if it is due; False if that failed."""
-        if not (self._signs and self.group.is_leader):
+        if not (self.signs and self.group.is_leader):
             return True
         keys, now_ms = self.settings.keys, _now_ms()
         if not keys.is_due(self._signing_key, now_ms):
@@ -342,7 +343,7 @@ class HerderLoop:
 
     def _signature(self, body: bytes) -> dict[str, str]:
         key = self._signing_key
-        if not self._signs or key is None:
+        if not self.signs or key is None:
             return {}
         return session_keys.sign(key, body, self.settings.signature_algorithm)
 
