@@ -195,7 +195,7 @@ def test_packages_offer_plugins(
     (info / "entry_points.txt").write_text("[penstock.connect]\n" + "\n".join([*entries, "no = os:PathLike"]))
     monkeypatch.syspath_prepend(tmp_path)
     plugins = Plugins()
-    offered = [each.as_json() for each in plugins.installed(connectors_only=True)]
+    offered = [each.as_json() for each in plugins.installed()]
     assert {"class": "offered_plugins.Discarding", "type": "sink", "version": "2.5"} in offered
     assert {"class": "offered_plugins.Numbers", "type": "source", "version": "1.5"} in offered
     for name in ("numbers", "Numbers", "offered_plugins.Numbers", "offered_plugins:Numbers"):

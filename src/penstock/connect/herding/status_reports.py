@@ -77,11 +77,6 @@ class StatusReports:
 
     # Reads
 
-    def state(self, subject: Subject) -> State | None:
-        """Return the state of a connector or a task; None if it is not known."""
-        status = self._store.get(subject)
-        return None if status is None else status.state
-
     def task_status(self, task: ConnectorTaskId) -> RunState:
         """Return what is known of a task. Raises NotFound."""
         status = self._store.get(task)

@@ -49,10 +49,9 @@ class Plugins:
         """The plugins of one kind that are installed, sorted by name."""
         return self._by_kind[kind]
 
-    def installed(self, connectors_only: bool = False) -> list[Plugin]:
+    def installed(self) -> list[Plugin]:
         """All plugins in the order in which GET /connector-plugins lists them (`Plugin.as_json`)."""
-        listed = LISTED[:2] if connectors_only else LISTED
-        return [plugin for kind in listed for plugin in self.of_kind(kind)]
+        return [plugin for kind in LISTED for plugin in self.of_kind(kind)]
 
     def find(self, name: str, kinds: Collection[PluginKind] = ALL_KINDS) -> Plugin | None:
         """Return the plugin that a name stands for, or None.
