@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
+from penstock.connect.errors import ConnectError
 from penstock.protocol.records import Headers
+
+
+class SenderClosed(ConnectError):
+    """The sender was closed, or its thread has ended, before the record was acknowledged."""
 
 
 class OutgoingRecord(NamedTuple):
@@ -25,7 +30,7 @@ class Delivery(Protocol):
         """Note that the record is in its topic; ``offset`` is -1 if the broker did not tell it."""
 
     def failed(self, error: Exception) -> None:
-        """Note that the record could not be written."""
+        """Note that the record could not be written; with SenderClosed it may be written or not."""
 
 
 class Sender(Protocol):

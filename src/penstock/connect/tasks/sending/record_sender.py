@@ -13,9 +13,8 @@ from penstock.client.config import ClientConfig
 from penstock.client.errors import ClientError
 from penstock.client.producing.producer import ProducerConfig
 from penstock.client.settings import from_properties
-from penstock.connect.errors import ConnectError
 from penstock.connect.tasks.sending.batching import BatchingProducer, BatchSettings
-from penstock.connect.tasks.sending.delivery import Delivery, OutgoingRecord
+from penstock.connect.tasks.sending.delivery import Delivery, OutgoingRecord, SenderClosed
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +66,7 @@ class RecordSender:
             while self._incoming_bytes > self._buffer_bytes and not self._closed:
                 self._changed.wait()
             if self._closed:
-                raise ConnectError("the producer of the task is closed")
+                raise SenderClosed("the producer of the task is closed")
             if self._thread.ident is None:
                 self._thread.start()
             self._incoming.append((record, delivery))
@@ -127,7 +126,7 @@ class RecordSender:
             left = [*self._adding, *self._incoming]
             self._incoming.clear()
             self._changed.notify_all()
-        closed = ConnectError("the producer of the task is closed")
+        closed = SenderClosed("the producer of the task is closed")
         self._batching.fail(closed)
         for _, delivery in left:
             delivery.failed(closed)

@@ -14,7 +14,7 @@ from penstock.connect.data.records import Offset, Partition, SourceRecord
 from penstock.connect.errors import ConnectError, DataError
 from penstock.connect.tasks.metrics import TaskMetrics
 from penstock.connect.tasks.parts import TaskParts
-from penstock.connect.tasks.sending.delivery import OutgoingRecord, Sender
+from penstock.connect.tasks.sending.delivery import OutgoingRecord, Sender, SenderClosed
 from penstock.connect.tasks.settings import OffsetSettings
 from penstock.connect.tasks.sources.source_work import SourceContext, SourceWork
 from penstock.connect.tasks.sources.submitted_records import SubmittedRecord, SubmittedRecords
@@ -98,6 +98,7 @@ class AtLeastOnceWork(SourceWork):
         self._next_flush_s = clock() + settings.flush_interval_ms / 1000
         self._submitted = SubmittedRecords()
         self._outcomes: deque[_Outcome] = deque()
+        self._is_cancelled = False
 
     def prepare(self) -> None: ...
 
@@ -133,6 +134,7 @@ class AtLeastOnceWork(SourceWork):
         self.commit_offsets()
 
     def cancel(self) -> None:
+        self._is_cancelled = True
         self.tolerance.stop()
         self._sender.close()
         self._on_release()
@@ -150,7 +152,7 @@ class AtLeastOnceWork(SourceWork):
             if outcome.error is None:
                 self.metrics.sent += 1
                 self.used_topics.add(outcome.topic)
-            elif self.tolerance.tolerates:
+            elif self.tolerance.tolerates and not isinstance(outcome.error, SenderClosed):
                 self.tolerance.note(outcome.attempt, Stage.KAFKA_PRODUCE, AtLeastOnceWork, outcome.error)
             else:
                 raise ConnectError(
@@ -160,7 +162,12 @@ class AtLeastOnceWork(SourceWork):
             outcome.submitted.is_acknowledged = True
 
     def commit_offsets(self) -> None:
-        """Store the offsets of acknowledged records; after a failure, the next commit stores them."""
+        """Store the offsets of acknowledged records; after a failure, the next commit stores them.
+
+        A cancelled task stores none: its successor may have stored newer ones.
+        """
+        if self._is_cancelled:
+            return
         began_s = time.monotonic()
         try:
             self._take_outcomes()
