@@ -93,6 +93,9 @@ class DeliveryFailed(ClientError):
     batch: int | None = None
     """The batch that a broker refused for good: how many others a `Producer` was given before it."""
 
+    missing: UnknownPartition | None = None
+    """The topic or partition that does not exist (any more); batches of others can be sent again."""
+
 
 class GroupInUse(ClientError):
     """The group has live members: two committers of offsets would each undo the other's commits."""

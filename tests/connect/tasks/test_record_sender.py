@@ -121,3 +121,31 @@ def test_a_missing_topic_fails_its_records_and_no_others(cluster: Cluster, parti
     absent, present = send(cluster, records)
     assert "absent" in str(absent.error)
     assert present.place is not None
+
+
+def test_a_record_for_a_missing_partition_fails_alone(cluster: Cluster) -> None:
+    create(cluster, "three")
+    partitions = [0, PARTITIONS + 4, 1, 2]
+    records = [OutgoingRecord("three", partition, None, b"1") for partition in partitions]
+    results = send(cluster, records, linger_ms="50")
+    assert [result.error is None for result in results] == [True, False, True, True]
+    assert f"three-{PARTITIONS + 4}" in str(results[1].error)
+
+
+def test_a_topic_that_is_deleted_fails_its_own_records_only(cluster: Cluster) -> None:
+    for topic in ("deleted", "kept"):
+        create(cluster, topic)
+    given = {"bootstrap.servers": cluster.bootstrap_servers, "linger.ms": "200"}
+    sender = RecordSender(given, create_topics=False)
+    first, deleted, kept = (Result() for _ in range(3))
+    sender.send(OutgoingRecord("deleted", 0, None, b"1"), first)
+    assert sender.flush(60)
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    admin.delete_topics(["deleted"])["deleted"].result(30)
+    sender.send(OutgoingRecord("deleted", 0, None, b"2"), deleted)
+    sender.send(OutgoingRecord("kept", 0, None, b"3"), kept)
+    assert sender.flush(60)
+    sender.close()
+    assert first.place is not None
+    assert "deleted-0" in str(deleted.error)
+    assert kept.place is not None

@@ -16,7 +16,14 @@ from penstock.client.connections.cluster import Cluster
 from penstock.client.connections.connection import Connection
 from penstock.client.connections.frames import RecordBytes
 from penstock.client.connections.metadata import TopicPartition
-from penstock.client.errors import ClientError, DeliveryFailed, RecordTooLarge, ServerError, error_from
+from penstock.client.errors import (
+    ClientError,
+    DeliveryFailed,
+    RecordTooLarge,
+    ServerError,
+    UnknownPartition,
+    error_from,
+)
 from penstock.client.producing.delivery import PartitionQueue, PendingBatch, ProducerIdentity, Transaction
 from penstock.client.settings import boolean, setting, whole_number
 from penstock.protocol.batch import parse_header
@@ -341,7 +348,9 @@ class Producer:
         if isinstance(error, RecordTooLarge | DeliveryFailed):
             raise error
         if not error.retriable or self._earliest_deadline() < time.monotonic() + wait_s:
-            raise DeliveryFailed(f"records were not acknowledged: {error}") from error
+            failed = DeliveryFailed(f"records were not acknowledged: {error}")
+            failed.missing = error if isinstance(error, UnknownPartition) else None
+            raise failed from error
         time.sleep(wait_s)
         self._cluster.forget({tp.topic for tp, queue in self._queues.items() if queue})
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
@@ -185,8 +185,8 @@ class BatchingProducer:
         except ClientError as error:
             unsettled = self._sent
             self._forget_producer()
-            refused = error.batch if isinstance(error, DeliveryFailed | RecordTooLarge) else None
-            if self._transaction is not None or refused not in unsettled:
+            refused = _refused(error, unsettled)
+            if self._transaction is not None or not refused:
                 for batch in unsettled.values():
                     _fail(batch, error)
                 if self._transaction is not None:
@@ -195,7 +195,7 @@ class BatchingProducer:
             again: list[_Batch] = []
             for number, batch in unsettled.items():
                 left = batch.entries[batch.done :]
-                if number != refused:
+                if number not in refused:
                     again.append(batch)
                 elif len(left) == 1 or not isinstance(error, RecordTooLarge):
                     _fail(batch, error)
@@ -236,6 +236,10 @@ class BatchingProducer:
         if record.partition is not None:
             if record.topic not in self.cluster.metadata.topics:
                 self._partition_count(record.topic)
+            tp = TopicPartition(record.topic, record.partition)
+            # Known to be missing now, it fails its record alone; later, it would fail a whole batch
+            if self.cluster.metadata.partition(tp) is None and not self.cluster.existing([tp]):
+                raise UnknownPartition(*tp, self.cluster.config.servers_text)
             return record.partition
         if record.key is None and record.topic in self._sticky:
             return self._sticky[record.topic]
@@ -262,6 +266,20 @@ class BatchingProducer:
 def _size(row: Record) -> int:
     size = _OVERHEAD_BYTES + len(row.key or b"") + len(row.value or b"")
     return size + sum(len(name) + len(value or b"") + 2 for name, value in row.headers)
+
+
+def _refused(error: ClientError, unsettled: Mapping[int, _Batch]) -> set[int]:
+    """The numbers of the batches that an error is about; none if it is about all of them."""
+    if isinstance(error, DeliveryFailed | RecordTooLarge) and error.batch is not None:
+        return {error.batch} & unsettled.keys()
+    missing = error.missing if isinstance(error, DeliveryFailed) else error
+    if not isinstance(missing, UnknownPartition):
+        return set()
+    return {
+        number
+        for number, batch in unsettled.items()
+        if batch.tp.topic == missing.topic and missing.partition in (None, batch.tp.partition)
+    }
 
 
 def _fail(batch: _Batch, error: Exception) -> None:
