@@ -85,3 +85,11 @@ def test_a_record_left_by_a_dead_sender_fails_the_task_though_errors_are_tolerat
     with pytest.raises(ConnectError, match="closed"):
         working.work.finish(failed=False)
     assert working.offsets.flushed == []
+
+
+def test_acknowledged_records_are_forgotten_before_their_offsets_are_stored() -> None:
+    working = Working()
+    working.sender.left.pop().acknowledged("t", 0, 0, 0)
+    working.work.begin_step()
+    assert working.offsets.added == [{"o": 1}]
+    assert working.offsets.flushed == []

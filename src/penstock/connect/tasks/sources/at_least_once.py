@@ -111,6 +111,7 @@ class AtLeastOnceWork(SourceWork):
 
     def begin_step(self) -> None:
         self._take_outcomes()
+        self._collect_offsets()
         if self._clock() >= self._next_flush_s:
             self.commit_offsets()
             self._next_flush_s = self._clock() + self._settings.flush_interval_ms / 1000
@@ -177,12 +178,16 @@ class AtLeastOnceWork(SourceWork):
             if succeeded:
                 self.commit_task()
 
-    def _store_offsets(self) -> bool:
+    def _collect_offsets(self) -> None:
+        """Forget the acknowledged records and keep the last offset of each partition for the next commit."""
         for partition, offset in self._submitted.take():
             try:
                 self._offsets.add(partition, offset)
             except DataError as error:
                 log.error("an offset cannot be stored task=%s error=%s", self.parts.task_id, error)
+
+    def _store_offsets(self) -> bool:
+        self._collect_offsets()
         try:
             self._offsets.flush()
         except (ConnectError, ClientError) as error:
