@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from penstock.connect.tasks.sending.delivery import OutgoingRecord
+from penstock.connect.tasks.sending.delivery import OutgoingRecord, SenderClosed
 from penstock.connect.tasks.sending.record_sender import RecordSender
 from penstock.protocol.murmur2 import partition_for_key
 from penstock.testing import Cluster
@@ -111,6 +111,22 @@ def test_records_wait_for_their_cluster_until_the_sender_is_closed() -> None:
     assert result.error is None
     sender.close()
     assert "closed" in str(result.error)
+
+
+def test_closing_ends_the_wait_before_a_batch_is_sent_again() -> None:
+    node = Cluster()
+    node.start()
+    create(node, "interrupted")
+    given = {"bootstrap.servers": node.bootstrap_servers}
+    waits = {"retry.backoff.ms": "20000", "retry.backoff.max.ms": "20000"}
+    sender, first, second = RecordSender({**given, **waits}), Result(), Result()
+    sender.send(OutgoingRecord("interrupted", 0, None, b"1"), first)
+    assert sender.flush(60)
+    node.close()
+    sender.send(OutgoingRecord("interrupted", 0, None, b"2"), second)
+    assert not sender.flush(0.5)
+    sender.close()
+    assert isinstance(second.error, SenderClosed)
 
 
 @pytest.mark.parametrize("partition", [None, 0])

@@ -351,7 +351,7 @@ class Producer:
             failed = DeliveryFailed(f"records were not acknowledged: {error}")
             failed.missing = error if isinstance(error, UnknownPartition) else None
             raise failed from error
-        time.sleep(wait_s)
+        self._cluster.policy.sleep(wait_s)
         self._cluster.forget({tp.topic for tp, queue in self._queues.items() if queue})
 
     def _earliest_deadline(self) -> float:

@@ -109,11 +109,13 @@ class RecordSender:
             while (taken := self._take(due_s)) is not None:
                 self._adding.extend(taken)
                 while self._adding:
+                    if self._stopped.is_set():
+                        raise _Closed
                     self._add_first()
                 due_s = self._batching.send_due(everything=self._flushing > 0)
                 self._batching.wait()
         except _Closed:
-            log.info("a producer is closed while its cluster is away thread=%s", self._thread.name)
+            log.info("a producer is closed before all records were sent thread=%s", self._thread.name)
         except Exception:
             log.exception("the producer of a task has ended thread=%s", self._thread.name)
             raise
@@ -166,4 +168,4 @@ class RecordSender:
 
 
 class _Closed(Exception):
-    """The sender is closed while a request is retried."""
+    """The sender is closed while it retries a request or has records that are in no batch."""

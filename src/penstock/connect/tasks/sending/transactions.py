@@ -101,6 +101,7 @@ class TransactionalSender:
         self._batching.send_due(everything=True)
         while self._batching.is_busy:
             self._batching.wait()
+        self._check_interruption()  # the last moment: a successor of the task may have been started
         self._transactor.end(commit=True)
         self._is_open = False
 
@@ -136,8 +137,12 @@ class TransactionalSender:
         self._is_open = True
 
     def _sleep(self, seconds: float) -> None:
-        if self._interrupted.wait(seconds):
-            raise ConnectError("the task was cancelled while its cluster did not answer")
+        self._interrupted.wait(seconds)
+        self._check_interruption()
+
+    def _check_interruption(self) -> None:
+        if self._interrupted.is_set():
+            raise ConnectError("the task was cancelled before its transaction was committed")
 
     def _announce(self, partitions: Set[TopicPartition]) -> None:
         new = partitions - self._announced
