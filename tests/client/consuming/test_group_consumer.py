@@ -211,6 +211,21 @@ def test_a_position_outside_of_the_log_is_reset(cluster: Cluster, reset: str, ex
     reader.consumer.close()
 
 
+def test_the_latest_position_of_committed_records_is_before_an_open_transaction(cluster: Cluster) -> None:
+    create(cluster, "open", 1)
+    produce(cluster, "open", "a")
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": "open"})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce("open", b"b", partition=0)
+    assert producer.flush(30) == 0
+    reader = Reader(cluster, "open", ["open"], auto_offset_reset="latest", isolation_level="read_committed")
+    wait_until(lambda: reader.poll() == 1)
+    producer.commit_transaction(30)
+    reader.wait_for("b")
+    reader.consumer.close()
+
+
 def test_a_member_that_is_busy_for_too_long_loses_its_partitions(cluster: Cluster) -> None:
     create(cluster, "busy", 1)
     busy = Reader(cluster, "busy", ["busy"], max_poll_interval_ms="600")

@@ -104,6 +104,7 @@ class GroupConsumer:
         self._committing = Cluster(replace(config, api_timeout_ms=commit_timeout_ms or config.api_timeout_ms))
         self._coordinator = Coordinator(self._committing, CoordinatorKind.GROUP, settings.group_id)
         self._committed = ConsumerGroup(self._cluster, settings.group_id)
+        self._isolation = fetch.isolation
         self._reader = PartitionReader(self._cluster, fetch, self._reset)
         self._membership = Membership(config, settings.group_id, _PROTOCOL, settings.timeouts, self)
         self._joined: Joined | None = None
@@ -277,7 +278,7 @@ class GroupConsumer:
             named = ", ".join(map(str, sorted(partitions)))
             raise _NoOffset(f"no offset is committed for {named}, and 'auto.offset.reset' is none") from error
         timestamp = LATEST if self._settings.reset == "latest" else EARLIEST
-        listed = list_offsets(self._cluster, dict.fromkeys(partitions, timestamp))
+        listed = list_offsets(self._cluster, dict.fromkeys(partitions, timestamp), self._isolation)
         return {tp: each.offset for tp, each in listed.items()}
 
     # The membership calls these methods

@@ -17,8 +17,9 @@ from penstock.client.batches import headers
 from penstock.client.connections.cluster import Cluster
 from penstock.client.connections.connection import Connection
 from penstock.client.connections.metadata import TopicPartition
-from penstock.client.errors import ClientError, OffsetOutOfRange, ServerError, error_from
+from penstock.client.errors import ClientError, OffsetOutOfRange, ProtocolViolation, ServerError, error_from
 from penstock.client.reading.fetcher import FetchConfig, Position, fetch_request, spans_of
+from penstock.protocol.batch import crc_is_valid
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import FetchResponse
 from penstock.protocol.records import Headers, decode_batch
@@ -213,6 +214,8 @@ class PartitionReader:
             )
         found = spans_of(answer, tp)
         for span in found.spans:
+            if self._config.check_crcs:
+                _check_crcs(tp, span)
             reading.buffered.extend(_records(tp, span, reading.next_fetch))
         if found.next_offset is not None:
             reading.next_fetch = found.next_offset
@@ -228,6 +231,12 @@ class PartitionReader:
             for reading in asked.values():
                 reading.is_asked = False
         self._in_flight.clear()
+
+
+def _check_crcs(tp: TopicPartition, span: memoryview) -> None:
+    for position, header in headers(span):
+        if not crc_is_valid(span, header, position):
+            raise ProtocolViolation(f"the checksum of the batch at offset {header.base_offset} of {tp} fails")
 
 
 def _records(tp: TopicPartition, span: memoryview, first: int) -> Iterator[ConsumedRecord]:
