@@ -143,6 +143,28 @@ def test_new_topics_and_partitions_are_found(cluster: Cluster) -> None:
     reader.consumer.close()
 
 
+def test_a_topic_that_was_away_while_the_leader_assigned_is_found(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(cluster, "flicker-1", 1)
+    create(cluster, "flicker-2", 1)
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    reader = Reader(cluster, "fl", lambda name: name.startswith("flicker"), metadata_max_age_ms="200")
+    assign = reader.consumer.assign
+
+    def assign_without_second(joined: Joined, members: Mapping[str, bytes]) -> Mapping[str, bytes]:
+        monkeypatch.undo()
+        admin.delete_topics(["flicker-2"])["flicker-2"].result(30)
+        assigned = assign(joined, members)
+        create(cluster, "flicker-2", 1)
+        return assigned
+
+    monkeypatch.setattr(reader.consumer, "assign", assign_without_second)
+    wait_until(lambda: reader.poll() == 2)
+    assert reader.events[:1] == ["assigned 1"]
+    reader.consumer.close()
+
+
 def test_paused_partitions_give_no_records_and_seeks_repeat_them(cluster: Cluster) -> None:
     create(cluster, "paused-reads", 2)
     reader = Reader(cluster, "pausing", ["paused-reads"])

@@ -110,7 +110,7 @@ class GroupConsumer:
         self._joined: Joined | None = None
         """The generation in which offsets can be committed; unlike the membership's, until it has revoked."""
         self._counts: Mapping[str, int] = {}
-        """The partitions of the topics that this member reads, when it joined."""
+        """The partitions of the topics that this member reads, when it joined or, as the leader, assigned."""
         self._look_at_s = 0.0
         self._failures = 0
         self._error: Exception | None = None
@@ -293,6 +293,9 @@ class GroupConsumer:
         names = {name for topics in subscriptions.values() for name in topics}
         found = self._cluster.refresh(names).topics
         counts = {name: len(found[name].partitions) for name in names if name in found}
+        # Topics may have changed since this member joined: what is assigned now is compared from now on.
+        own = self._counts if callable(self._topics) else self._topics
+        self._counts = {name: counts[name] for name in own if name in counts}
         assigned = assign_ranges(subscriptions, counts)
         return {member_id: encode_assignment(partitions) for member_id, partitions in assigned.items()}
 
