@@ -88,6 +88,13 @@ class Reader:
         wait_until(lambda: (self.poll(), set(self.values) >= set(values))[1])
 
 
+class Uncommitting(Reader):
+    """A reader that commits no offsets: those of a deleted topic would be tried until a timeout."""
+
+    def revoked(self, partitions: Collection[TopicPartition]) -> None:
+        self.events.append(f"revoked {len(partitions)}")
+
+
 class Member:
     """A member of a group that does not consume."""
 
@@ -162,6 +169,21 @@ def test_a_topic_that_was_away_while_the_leader_assigned_is_found(
     monkeypatch.setattr(reader.consumer, "assign", assign_without_second)
     wait_until(lambda: reader.poll() == 2)
     assert reader.events[:1] == ["assigned 1"]
+    reader.consumer.close()
+
+
+def test_a_topic_that_is_deleted_leaves_the_others(cluster: Cluster) -> None:
+    create(cluster, "leaving-1", 1)
+    create(cluster, "leaving-2", 1)
+    produce(cluster, "leaving-1", "a")
+    reader = Uncommitting(cluster, "leaving", lambda name: name.startswith("leaving"))
+    wait_until(lambda: reader.poll() == 2)
+    reader.wait_for("a")
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    admin.delete_topics(["leaving-2"])["leaving-2"].result(30)
+    wait_until(lambda: reader.poll() == 1)
+    produce(cluster, "leaving-1", "b")
+    reader.wait_for("b")
     reader.consumer.close()
 
 

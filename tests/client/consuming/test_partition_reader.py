@@ -10,13 +10,14 @@ from penstock.client.config import ClientConfig, ServerAddress
 from penstock.client.connections.cluster import Cluster
 from penstock.client.connections.connection import Connection
 from penstock.client.connections.metadata import (
+    NO_LEADER,
     ClusterMetadata,
     PartitionMetadata,
     TopicMetadata,
     TopicPartition,
 )
 from penstock.client.consuming.partition_reader import PartitionReader
-from penstock.client.errors import OffsetOutOfRange, ProtocolViolation
+from penstock.client.errors import OffsetOutOfRange, ProtocolViolation, ServerError
 from penstock.client.reading.fetcher import FetchConfig
 from penstock.protocol.messages import FetchRequest, FetchResponse
 from penstock.protocol.records import Record, encode_batch
@@ -97,3 +98,25 @@ def test_a_checksum_that_fails_is_an_error_unless_it_is_not_checked() -> None:
             reader.wait(1)
             assert [record.value for record in reader.take(5)] == [b"w"]
         reader.close()
+
+
+def test_partitions_without_a_leader_do_not_stop_the_others() -> None:
+    cluster = Brokers({0: NO_LEADER, 1: 1}, batch())
+    reader = PartitionReader(cluster, FetchConfig(), no_reset)
+    reader.assign({TopicPartition("t", number): 0 for number in range(3)})  # the last does not exist
+    reader.wait(1)
+    assert [record.partition for record in reader.take(5)] == [1]
+    assert reader.take_missed()
+    looked_up = cluster.lookups
+    for _ in range(20):
+        reader.ask()
+    assert cluster.lookups <= looked_up + 2, "the cluster is asked for leaders again only after a wait"
+    reader.close()
+
+
+def test_if_no_partition_has_a_leader_the_reason_is_raised() -> None:
+    reader = PartitionReader(Brokers({0: NO_LEADER}, batch()), FetchConfig(), no_reset)
+    reader.assign({TopicPartition("t", 0): 0})
+    with pytest.raises(ServerError, match="LEADER_NOT_AVAILABLE"):
+        reader.wait(1)
+    reader.close()

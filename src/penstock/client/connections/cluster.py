@@ -23,6 +23,7 @@ from penstock.client.connections.retry import RetryPolicy
 from penstock.client.errors import (
     ClientError,
     NothingListens,
+    ServerError,
     ServerUnreachable,
     UnknownPartition,
     error_from,
@@ -251,14 +252,28 @@ class Cluster:
 
         Raises UnknownPartition, or a retriable ServerError.
         """
+        by_node, failures = self.find_leaders(partitions)
+        for failure in failures.values():
+            raise failure
+        return by_node
+
+    def find_leaders(
+        self, partitions: Collection[TopicPartition]
+    ) -> tuple[dict[int, list[TopicPartition]], dict[TopicPartition, ServerError]]:
+        """Group partitions by the node that leads them, and return errors for those without a leader.
+
+        The errors are those that `leaders` raises.
+        """
         self.existing(partitions)
         by_node: dict[int, list[TopicPartition]] = {}
+        failures: dict[TopicPartition, ServerError] = {}
         for tp in partitions:
             found = self.metadata.partition(tp)
             if found is None:
-                raise UnknownPartition(tp.topic, tp.partition, self.config.servers_text)
-            if found.leader_id == NO_LEADER:
+                failures[tp] = UnknownPartition(tp.topic, tp.partition, self.config.servers_text)
+            elif found.leader_id == NO_LEADER:
                 self.forget([tp.topic])
-                raise error_from(ErrorCode.LEADER_NOT_AVAILABLE, str(tp))
-            by_node.setdefault(found.leader_id, []).append(tp)
-        return by_node
+                failures[tp] = error_from(ErrorCode.LEADER_NOT_AVAILABLE, str(tp))
+            else:
+                by_node.setdefault(found.leader_id, []).append(tp)
+        return by_node, failures

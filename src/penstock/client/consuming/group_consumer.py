@@ -26,7 +26,7 @@ from penstock.client.consuming.range_assignment import (
     encode_subscription,
     subscribed_topics,
 )
-from penstock.client.errors import ClientError, OffsetOutOfRange, error_from
+from penstock.client.errors import ClientError, OffsetOutOfRange, UnknownPartition, error_from
 from penstock.client.groups.consumer_group import ConsumerGroup
 from penstock.client.groups.heartbeats import Joined, Timeouts
 from penstock.client.groups.membership import Membership
@@ -256,7 +256,7 @@ class GroupConsumer:
         try:
             self._reader.wait(timeout_s)
         except ClientError as error:
-            if not error.retriable:
+            if not (error.retriable or isinstance(error, UnknownPartition)):
                 raise
             self._failures += 1
             if self._failures == 1:
@@ -265,6 +265,8 @@ class GroupConsumer:
             self._cluster.forget({tp.topic for tp in self.assignment})
         else:
             self._failures = 0
+        if self._reader.take_missed():
+            self._look_at_s = 0.0  # a topic was deleted: join again with those that are left
 
     def _reset(self, error: OffsetOutOfRange) -> int:
         log.info("a position is outside of the log, resetting to %s error=%s", self._settings.reset, error)

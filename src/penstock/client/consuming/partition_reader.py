@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import select
 import socket
+import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -17,7 +18,14 @@ from penstock.client.batches import headers
 from penstock.client.connections.cluster import Cluster
 from penstock.client.connections.connection import Connection
 from penstock.client.connections.metadata import TopicPartition
-from penstock.client.errors import ClientError, OffsetOutOfRange, ProtocolViolation, ServerError, error_from
+from penstock.client.errors import (
+    ClientError,
+    OffsetOutOfRange,
+    ProtocolViolation,
+    ServerError,
+    UnknownPartition,
+    error_from,
+)
 from penstock.client.reading.fetcher import FetchConfig, Position, fetch_request, spans_of
 from penstock.protocol.batch import crc_is_valid
 from penstock.protocol.errors import ErrorCode
@@ -54,6 +62,10 @@ class _Reading:
     is_paused: bool = False
     is_asked: bool = False
     """Whether a fetch from ``next_fetch`` is in flight."""
+    failures: int = 0
+    """How often in a row the partition was found to have no leader."""
+    look_at_s: float = 0.0
+    """When to look for a leader again (monotonic)."""
 
 
 class PartitionReader:
@@ -71,6 +83,7 @@ class PartitionReader:
         self._readings: dict[TopicPartition, _Reading] = {}
         self._connections: dict[int, Connection] = {}
         self._in_flight: dict[int, dict[TopicPartition, _Reading]] = {}
+        self._missed = False
         self._waker, self._woken = socket.socketpair()
         self._waker.setblocking(False)
         self._woken.setblocking(False)
@@ -145,16 +158,23 @@ class PartitionReader:
     def ask(self) -> None:
         """Send a fetch to every broker that has none in flight and leads partitions that are wanted.
 
+        Partitions without a leader are tried again later. If nothing else is read, this raises the reason.
         Raises ClientError, as `wait` does.
         """
+        now_s = time.monotonic()
         wanted = {
             tp: each
             for tp, each in self._readings.items()
-            if not (each.is_paused or each.is_asked or each.buffered)
+            if not (each.is_paused or each.is_asked or each.buffered or each.look_at_s > now_s)
         }
         if not wanted:
             return
-        for node_id, partitions in self._cluster.leaders(wanted).items():
+        by_node, failures = self._cluster.find_leaders(wanted)
+        for tp, failure in failures.items():
+            wanted[tp].failures += 1
+            wanted[tp].look_at_s = now_s + self._cluster.policy.backoff_s(wanted[tp].failures)
+            self._missed |= isinstance(failure, UnknownPartition)
+        for node_id, partitions in by_node.items():
             if node_id in self._in_flight:
                 continue
             topics = self._cluster.metadata.topics
@@ -165,6 +185,15 @@ class PartitionReader:
             self._in_flight[node_id] = {tp: wanted[tp] for tp in partitions}
             for tp in partitions:
                 wanted[tp].is_asked = True
+                wanted[tp].failures = 0
+        if not self._in_flight:
+            for failure in failures.values():
+                raise failure
+
+    def take_missed(self) -> bool:
+        """Return whether partitions were found not to exist since the last call."""
+        missed, self._missed = self._missed, False
+        return missed
 
     def _answered(self, timeout_s: float) -> list[int]:
         """Wait for responses, and return the brokers that have one or are overdue."""
