@@ -9,13 +9,15 @@ from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from penstock.client.config import ClientConfig
+from penstock.client.connections.cluster import Cluster as Connections
 from penstock.client.connections.metadata import TopicPartition
 from penstock.client.consuming.group_consumer import ConsumerSettings, GroupConsumer
-from penstock.client.errors import ClientError, ServerError
+from penstock.client.errors import ClientError, ServerError, error_from
 from penstock.client.groups.heartbeats import Joined, Timeouts
 from penstock.client.groups.membership import Membership
 from penstock.client.reading.fetcher import FetchConfig
 from penstock.client.settings import from_properties
+from penstock.protocol.errors import ErrorCode
 from penstock.testing import Cluster
 from waiting import LIMIT_S, wait_until
 
@@ -184,6 +186,33 @@ def test_a_topic_that_is_deleted_leaves_the_others(cluster: Cluster) -> None:
     wait_until(lambda: reader.poll() == 1)
     produce(cluster, "leaving-1", "b")
     reader.wait_for("b")
+    reader.consumer.close()
+
+
+def test_a_partition_that_gets_a_leader_later_is_read_from_then_on(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(cluster, "headless", 2)
+    produce(cluster, "headless", "a", partition=0)
+    produce(cluster, "headless", "b", partition=1)
+    find_leaders = Connections.find_leaders
+
+    def find_without_second(
+        self: Connections, partitions: Collection[TopicPartition]
+    ) -> tuple[dict[int, list[TopicPartition]], dict[TopicPartition, ServerError]]:
+        second = TopicPartition("headless", 1)
+        led, failures = find_leaders(self, [tp for tp in partitions if tp != second])
+        if second in partitions:
+            failures[second] = error_from(ErrorCode.LEADER_NOT_AVAILABLE, str(second))
+        return led, failures
+
+    monkeypatch.setattr(Connections, "find_leaders", find_without_second)
+    reader = Reader(cluster, "headless", ["headless"])
+    reader.wait_for("a")
+    assert reader.events == ["assigned 1"]
+    monkeypatch.undo()
+    reader.wait_for("a", "b")
+    assert reader.events == ["assigned 1", "assigned 1"]
     reader.consumer.close()
 
 

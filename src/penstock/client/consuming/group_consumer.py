@@ -47,6 +47,9 @@ _ATTEMPT_MS: Final = 1_000
 _MISSING_S: Final = 1.0
 """The time between two looks for topics that do not exist."""
 
+_PLACE_S: Final = 0.5
+"""The time between two attempts to find where assigned partitions begin."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ConsumerSettings:
@@ -71,7 +74,10 @@ class RebalanceListener(Protocol):
     """
 
     def assigned(self, partitions: Collection[TopicPartition]) -> None:
-        """Note the partitions that are read from now on; they have positions already."""
+        """Note the partitions that are read from now on; they have positions already.
+
+        Partitions of one assignment that have no leader at first follow in later calls.
+        """
 
     def revoked(self, partitions: Collection[TopicPartition]) -> None:
         """Note that partitions go to other members next. Their offsets can be committed a last time."""
@@ -112,6 +118,9 @@ class GroupConsumer:
         self._counts: Mapping[str, int] = {}
         """The partitions of the topics that this member reads, when it joined or, as the leader, assigned."""
         self._look_at_s = 0.0
+        self._unplaced: set[TopicPartition] = set()
+        """Assigned partitions without a committed offset whose logs could not be asked for one yet."""
+        self._place_at_s = 0.0
         self._failures = 0
         self._error: Exception | None = None
         self._woken = threading.Event()
@@ -143,6 +152,7 @@ class GroupConsumer:
             if self._membership.refusal is not None:
                 raise self._membership.refusal
             self._check_topics()
+            self._place_partitions()
             self._raise_error()
             records = self._reader.take(self._settings.max_records)
             if records:
@@ -283,6 +293,35 @@ class GroupConsumer:
         listed = list_offsets(self._cluster, dict.fromkeys(partitions, timestamp), self._isolation)
         return {tp: each.offset for tp, each in listed.items()}
 
+    def _first_positions(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """Where to begin in partitions without a committed offset; the others remain in `_unplaced`.
+
+        Raises ClientError if a retry cannot help.
+        """
+        self._unplaced = set(partitions)
+        self._place_at_s = time.monotonic() + _PLACE_S
+        try:
+            by_node, failures = self._cluster.find_leaders(partitions)
+            positions = self._reset_positions([tp for led in by_node.values() for tp in led])
+        except ClientError as error:
+            if not (error.retriable or isinstance(error, UnknownPartition)):
+                raise
+            log.warning("positions are unknown, retrying group=%s error=%s", self._settings.group_id, error)
+            return {}
+        if any(isinstance(failure, UnknownPartition) for failure in failures.values()):
+            self._look_at_s = 0.0
+        self._unplaced -= positions.keys()
+        return positions
+
+    def _place_partitions(self) -> None:
+        """Begin with partitions that had no leader when they were assigned, and tell the listener."""
+        if not self._unplaced or time.monotonic() < self._place_at_s:
+            return
+        positions = self._first_positions(self._unplaced)
+        if positions:
+            self._reader.add(positions)
+            self._call(lambda: self._listener.assigned(sorted(positions)))
+
     # The membership calls these methods
 
     def protocols(self) -> Mapping[str, bytes]:
@@ -306,7 +345,7 @@ class GroupConsumer:
         committed = self._cluster.retry(lambda: self._committed.committed(partitions))
         positions = {tp: each.offset for tp, each in committed.items()}
         try:
-            positions |= self._reset_positions([tp for tp in partitions if tp not in positions])
+            positions |= self._first_positions([tp for tp in partitions if tp not in positions])
         except _NoOffset as error:
             self._error = error
         self._reader.assign(positions)
@@ -325,6 +364,7 @@ class GroupConsumer:
         if removed:
             self._call(lambda: notify(removed))
         self._reader.assign({})
+        self._unplaced.clear()
         self._joined = None
 
     def _call(self, notify: Callable[[], None]) -> None:

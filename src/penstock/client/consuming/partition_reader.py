@@ -108,6 +108,10 @@ class PartitionReader:
         """Read these partitions from these positions, and no others."""
         self._readings = {tp: _Reading(offset, offset) for tp, offset in positions.items()}
 
+    def add(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Read these partitions too, which are not read yet."""
+        self._readings |= {tp: _Reading(offset, offset) for tp, offset in positions.items()}
+
     def position(self, tp: TopicPartition) -> int:
         """The offset of the next record of a partition. Raises KeyError for a partition that is not read."""
         return self._readings[tp].position

@@ -300,4 +300,5 @@ class SinkWork:
         if self._must_redeliver or self._context.is_paused:
             self._consumer.pause(assignment)
         else:
+            self._resume_all()
             self._consumer.pause(self._context.paused)
