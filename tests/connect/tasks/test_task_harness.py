@@ -210,6 +210,27 @@ def test_a_sink_that_is_busy_gets_its_records_again() -> None:
     assert written == [1, 2]
 
 
+def test_after_a_flush_that_fails_a_busy_sink_gets_its_records_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[Any] = []
+    task = Collecting(written)
+
+    def fail(offsets: Mapping[TopicPartition, int]) -> None:
+        raise OSError("full")
+
+    with SinkTaskTest(task, {}) as test:
+        task.is_busy = True
+        test.put("a", 1)
+        with monkeypatch.context() as patch:
+            patch.setattr(task, "flush", fail)
+            test.commit()
+        assert not test.must_redeliver
+        task.is_busy = False
+        test.step()
+        test.put("a", 2)
+    assert written == [1, 2]
+    assert test.committed("a") == 2
+
+
 def test_reported_records_are_shown_and_errors_are_the_tasks_own() -> None:
     with SinkTaskTest(Collecting([]), {"errors.tolerance": "all"}) as test:
         test.put("a", "refused")

@@ -244,6 +244,11 @@ class SinkWork:
         for tp, offset in committed.items():
             self._consumer.seek(tp, offset)
         self._put |= committed
+        self._drop_batch(committed.keys())
+        if self._must_redeliver and not self._batch:
+            self._must_redeliver = False
+            if not self._context.is_paused:
+                self._resume_all()
 
     def _commit_in_group(self, offsets: Mapping[TopicPartition, int]) -> bool:
         if self._is_cancelled:
@@ -284,8 +289,14 @@ class SinkWork:
     def _forget(self, partitions: Collection[TopicPartition]) -> None:
         """Drop what is left of partitions that go to other members."""
         for tp in partitions:
-            for offsets in (self._batch_ends, self._put, self._committed):
+            for offsets in (self._put, self._committed):
                 offsets.pop(tp, None)
+        self._drop_batch(partitions)
+
+    def _drop_batch(self, partitions: Collection[TopicPartition]) -> None:
+        """Drop the records of partitions that `put` has not taken."""
+        for tp in partitions:
+            self._batch_ends.pop(tp, None)
         self._batch = [
             record
             for record in self._batch
