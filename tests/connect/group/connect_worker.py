@@ -44,6 +44,7 @@ class Worker:
         latest: Configured | None = None,
         protocol: ConnectProtocol = ConnectProtocol.SESSIONED,
         group_id: str = GROUP,
+        session_timeout_ms: int = 30_000,
     ) -> None:
         self.running: set[str] = set()
         self.received: list[Assignment] = []
@@ -56,7 +57,7 @@ class Worker:
         settings = GroupSettings(
             group_id=group_id,
             protocol=protocol,
-            session_timeout_ms=1_500,
+            session_timeout_ms=session_timeout_ms,
             heartbeat_interval_ms=200,
             rebalance_timeout_ms=20_000,
             scheduled_rebalance_max_delay_ms=MAX_DELAY_MS,
@@ -117,5 +118,5 @@ class PrintingWorker(Worker):
 
 
 if __name__ == "__main__":
-    PrintingWorker(sys.argv[1], "http://child:8083/", Clock())
+    PrintingWorker(sys.argv[1], "http://child:8083/", Clock(), session_timeout_ms=3_000)
     threading.Event().wait()

@@ -61,10 +61,12 @@ def test_a_killed_workers_tasks_wait_for_its_return(
     with subprocess.Popen(program, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
         theirs: set[str] = set()
-        while len(theirs) < 3:
-            theirs = {item for item in child.stdout.readline().split() if "-" in item}
-        wait_until(lambda: is_shared(workers, EVERYTHING - theirs))
-        child.kill()
+        try:
+            while len(theirs) < 3:
+                theirs = {item for item in child.stdout.readline().split() if "-" in item}
+            wait_until(lambda: is_shared(workers, EVERYTHING - theirs))
+        finally:
+            child.kill()
 
     wait_until(lambda: all(worker.delay_ms == MAX_DELAY_MS for worker in workers))
     assert is_shared(workers, EVERYTHING - theirs)
@@ -143,7 +145,9 @@ def test_a_worker_that_leaves_frees_its_work_after_the_delay(
 def test_a_worker_stops_everything_when_its_session_has_expired(
     cluster: Cluster, workers: list[Worker], clock: Clock
 ) -> None:
-    workers.append(Worker(cluster.bootstrap_servers, "http://one:8083/", clock, group_id="expiring"))
+    servers = cluster.bootstrap_servers
+    expiring = Worker(servers, "http://one:8083/", clock, group_id="expiring", session_timeout_ms=1_500)
+    workers.append(expiring)
     wait_until(lambda: is_shared(workers))
     cluster.pause()
     try:
