@@ -19,6 +19,7 @@ from penstock.client.errors import (
 from penstock.protocol.api_keys import ApiKey, api_range
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import ApiVersionsResponse, MetadataRequest, MetadataResponse
+from waiting import wait_until
 
 
 def versions(**ranges):
@@ -150,6 +151,17 @@ def test_answers_in_flight_are_not_mixed_up():
         connection.send(MetadataRequest(topics=[]))
         with pytest.raises(ProtocolViolation, match="1 responses"):
             connection.call(MetadataRequest(topics=[]), MetadataResponse)
+        connection.close()
+
+
+def test_an_answer_that_arrived_is_read_after_its_deadline():
+    answer = MetadataResponse(cluster_id="c").encode(9)
+    with server(hello, lambda number: frame(number, b"\0" + answer)) as (address, _):
+        connection = Connection.connect(address, config(request_timeout_ms=500))
+        connection.send(MetadataRequest(topics=[]))
+        assert connection.readable(10)
+        wait_until(lambda: connection.overdue)
+        assert connection.receive(MetadataResponse).cluster_id == "c"
         connection.close()
 
 

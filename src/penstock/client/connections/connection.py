@@ -238,10 +238,17 @@ class Connection:
             self._pending.append(_Pending(key, version, correlation_id, deadline))
 
     def receive(self, response_type: type[Response]) -> Response:
-        """Receive the response to the oldest request in flight."""
+        """Receive the response to the oldest request in flight.
+
+        A response that arrived, at least in part, before this call is never too late.
+        """
+        is_late = self.overdue
         pending = self._pending.popleft()
+        deadline = pending.deadline
         try:
-            frame = self._receive_frame(pending.deadline)
+            if is_late and self.readable():
+                deadline = time.monotonic() + self._config.request_timeout_ms / 1000
+            frame = self._receive_frame(deadline)
         except OSError as error:
             self.close()
             raise self._failure(error, f"waiting for the response to {pending.key.name}") from error
