@@ -1,16 +1,21 @@
 """Records of tasks on their way to a real node: order, partitions, offsets, and records that are refused."""
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from penstock.client.connections.cluster import Cluster as Connections
+from penstock.client.connections.metadata import TopicPartition as Partition
+from penstock.client.errors import ServerError, error_from
 from penstock.connect.tasks.sending.delivery import OutgoingRecord, SenderClosed
 from penstock.connect.tasks.sending.record_sender import RecordSender
+from penstock.protocol.errors import ErrorCode
 from penstock.protocol.murmur2 import partition_for_key
 from penstock.testing import Cluster
+from waiting import wait_until
 
 COUNT = 2000
 PARTITIONS = 3
@@ -127,6 +132,35 @@ def test_closing_ends_the_wait_before_a_batch_is_sent_again() -> None:
     assert not sender.flush(0.5)
     sender.close()
     assert isinstance(second.error, SenderClosed)
+
+
+def test_a_partition_without_a_leader_does_not_stop_the_others(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(cluster, "headless")
+    headless = Partition("headless", 1)
+    find_leaders = Connections.find_leaders
+
+    def find_without_one(
+        self: Connections, partitions: Collection[Partition]
+    ) -> tuple[dict[int, list[Partition]], dict[Partition, ServerError]]:
+        led, failures = find_leaders(self, [tp for tp in partitions if tp != headless])
+        if headless in partitions:
+            failures[headless] = error_from(ErrorCode.LEADER_NOT_AVAILABLE, str(headless))
+        return led, failures
+
+    monkeypatch.setattr(Connections, "find_leaders", find_without_one)
+    sender = RecordSender({"bootstrap.servers": cluster.bootstrap_servers})
+    waiting, others = Result(), [Result() for _ in range(50)]
+    sender.send(OutgoingRecord("headless", 1, None, b"1"), waiting)
+    for result in others:
+        sender.send(OutgoingRecord("headless", 0, None, b"0"), result)
+    wait_until(lambda: all(result.place for result in others))
+    assert (waiting.place, waiting.error) == (None, None)
+    monkeypatch.undo()
+    assert sender.flush(60)
+    sender.close()
+    assert waiting.place is not None
 
 
 @pytest.mark.parametrize("partition", [None, 0])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -125,6 +125,8 @@ class Producer:
         self._buffered_bytes = 0
         self._transaction = transaction
         self._identity = self._new_identity() if config.idempotent else None
+        self._look_at_s: dict[TopicPartition, float] = {}
+        """When to look for leaders again of partitions without one, while others are written (monotonic)."""
         self._failures = 0
         self._given = 0
 
@@ -219,10 +221,34 @@ class Producer:
             self._recover(error)
 
     def _send_ready(self) -> None:
-        ready = [tp for tp, queue in self._queues.items() if queue.next_size is not None]
+        """Send what may be sent. Raises the reason if partitions have no leader and nothing is in flight."""
+        now_s = time.monotonic()
+        ready = [
+            tp
+            for tp, queue in self._queues.items()
+            if queue.next_size is not None and (not self._is_waiting or self._look_at_s.get(tp, 0.0) <= now_s)
+        ]
         if not ready:
             return
-        for node_id, partitions in self._cluster.leaders(ready).items():
+        by_node, failures = self._cluster.find_leaders(ready)
+        for failure in failures.values():
+            if not failure.retriable:  # nothing is sent that would have to be sent again
+                raise failure
+        self._send_to(by_node)
+        for tp, failure in failures.items():
+            deadline_s = self._queues[tp].earliest_deadline
+            is_expired = deadline_s is not None and deadline_s < now_s
+            if is_expired or not self._is_waiting:
+                raise failure
+            self._look_at_s[tp] = now_s + self._cluster.policy.backoff_s(1)
+
+    @property
+    def _is_waiting(self) -> bool:
+        """Whether a request is in flight."""
+        return any(self._in_flight.values())
+
+    def _send_to(self, by_node: Mapping[int, Collection[TopicPartition]]) -> None:
+        for node_id, partitions in by_node.items():
             remaining = deque(partitions)
             while remaining and len(self._in_flight.get(node_id, ())) < self._config.max_in_flight:
                 connection = self._connection(node_id)
