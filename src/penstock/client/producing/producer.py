@@ -82,7 +82,6 @@ class Acknowledged(NamedTuple):
     """
 
     number: int
-    tp: TopicPartition
     base_offset: int
     records: int
 
@@ -355,7 +354,7 @@ class Producer:
         self._queues[tp].acknowledge(batch)
         self._buffered_bytes -= len(batch.data)
         if self._acknowledged is not None:
-            self._acknowledged(Acknowledged(batch.number, tp, base_offset, batch.count))
+            self._acknowledged(Acknowledged(batch.number, base_offset, batch.count))
 
     # Failures
 

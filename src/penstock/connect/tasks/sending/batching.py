@@ -24,7 +24,7 @@ from penstock.protocol.compression import Codec
 from penstock.protocol.murmur2 import partition_for_key
 from penstock.protocol.records import Record, encode_batch
 
-_FOREVER_MS: Final = 2**31 - 1
+FOREVER_MS: Final = 2**31 - 1
 _OVERHEAD_BYTES: Final = 21
 """The size of a record in a batch beside its key and value, at most, if it has no headers."""
 
@@ -76,7 +76,7 @@ class BatchingProducer:
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self.cluster = Cluster(client)
-        self.cluster.policy = replace(self.cluster.policy, timeout_ms=_FOREVER_MS, sleep=sleep)
+        self.cluster.policy = replace(self.cluster.policy, timeout_ms=FOREVER_MS, sleep=sleep)
         self._sleep = sleep
         self._config = producer
         self._settings = settings

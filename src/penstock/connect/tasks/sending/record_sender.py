@@ -13,15 +13,14 @@ from penstock.client.config import ClientConfig
 from penstock.client.errors import ClientError
 from penstock.client.producing.producer import ProducerConfig
 from penstock.client.settings import from_properties
-from penstock.connect.tasks.sending.batching import BatchingProducer, BatchSettings
+from penstock.connect.tasks.sending.batching import FOREVER_MS, BatchingProducer, BatchSettings
 from penstock.connect.tasks.sending.delivery import Delivery, OutgoingRecord, SenderClosed
 
 log = logging.getLogger(__name__)
 
 _CLOSE_S: Final = 1.0
 """How long `close` waits for the thread, which may be in a request; it ends by itself afterwards."""
-_FOREVER_MS: Final = 2**31 - 1
-WORKER_DEFAULTS: Final = {"delivery.timeout.ms": str(_FOREVER_MS)}
+WORKER_DEFAULTS: Final = {"delivery.timeout.ms": str(FOREVER_MS)}
 """Settings of a task's producer that differ from a producer's: a task waits until its cluster is back."""
 
 
