@@ -1,6 +1,8 @@
 """Source tasks on a real node: records, offsets, pauses, errors, topics, and both guarantees."""
 
+import threading
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from confluent_kafka.admin import AdminClient
@@ -250,5 +252,47 @@ def test_a_second_task_fences_the_first_and_nothing_is_sent_twice(cluster: Clust
     second.stop()
     assert second.join(30)
     assert reading.values == [str(number) for number in range(30)]
+    reading.close()
+    store.close()
+
+
+def test_a_task_that_is_cancelled_before_it_has_a_producer_fences_nothing(cluster: Cluster) -> None:
+    create(cluster, "unfenced")
+    store, offsets = started_offsets(cluster, "unfenced")
+    reading, states = Reading(cluster, "unfenced"), Listener()
+    checking, checked = threading.Event(), threading.Event()
+
+    def check() -> None:
+        checking.set()
+        assert checked.wait(30)
+
+    late = source_runner(
+        source_parts(Counting("unfenced", 0), "unfenced"),
+        clients(cluster),
+        offsets,
+        OFTEN,
+        Listener(),
+        exactly_once=replace(exactly_once("unfenced"), check=check),
+    )
+    late.start()
+    assert checking.wait(30)
+    late.cancel()
+    successor = Counting("unfenced", 10)
+    second = source_runner(
+        source_parts(successor, "unfenced"),
+        clients(cluster),
+        offsets,
+        OFTEN,
+        states,
+        exactly_once=exactly_once("unfenced"),
+    )
+    second.start()
+    reading.wait_for(10)
+    checked.set()
+    assert late.join(30)
+    successor.end = 20
+    reading.wait_for(20)
+    second.stop()
+    assert second.join(30)
     reading.close()
     store.close()
