@@ -7,12 +7,10 @@ import threading
 from pathlib import Path
 from typing import Annotated, Final
 
-import javaproperties
 import typer
 
 from penstock.cli.connection import (
     DEFAULT_BOOTSTRAP,
-    EXIT_USAGE,
     Bootstrap,
     CommandConfig,
     fail,
@@ -22,6 +20,7 @@ from penstock.cli.connection import (
 from penstock.cli.extras import require_packages
 from penstock.cli.log_options import LogFormat, LogFormatOption, LogLevel, LogLevelOption
 from penstock.cli.output import print_note
+from penstock.cli.server_properties import server_properties
 
 app = typer.Typer(name="connect", help="Run workers of connectors.", no_args_is_help=True)
 
@@ -98,19 +97,7 @@ def _properties(
     file: Path | None, settings: list[str], bootstrap: str, command_config: Path | None
 ) -> dict[str, str]:
     """The file's properties, overridden by those of the command line."""
-    found: dict[str, str] = {}
-    if file is not None:
-        try:
-            with file.open() as stream:
-                found = dict(javaproperties.load(stream))
-        except OSError as error:
-            fail(f"cannot read --config {file}: {error.strerror}", EXIT_USAGE)
-    found |= read_properties(command_config)
-    for each in settings:
-        name, separator, value = each.partition("=")
-        if not separator:
-            fail(f"--set {each}: expected NAME=VALUE", EXIT_USAGE)
-        found[name.strip()] = value
+    found = server_properties(file, read_properties(command_config), settings)
     if bootstrap != DEFAULT_BOOTSTRAP:
         found["bootstrap.servers"] = bootstrap
     found.setdefault("bootstrap.servers", bootstrap)

@@ -274,7 +274,7 @@ def plugins(
 
 
 def _warn_of_unknown(wanted: Iterable[str], known: Sequence[str]) -> None:
-    """Name the keys that nobody defines. Workers take them: connectors may read others than they define."""
+    """Warn of keys that no definition has. Workers accept them: a connector may read more than it defines."""
     for key in wanted:
         if key in known or key.startswith(_PREFIXES):
             continue

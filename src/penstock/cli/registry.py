@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Final
 
-import javaproperties
 import typer
 
 from penstock.cli.connection import (
@@ -20,6 +19,7 @@ from penstock.cli.connection import (
 from penstock.cli.extras import require_packages
 from penstock.cli.log_options import LogFormat, LogFormatOption, LogLevel, LogLevelOption
 from penstock.cli.output import print_note
+from penstock.cli.server_properties import server_properties, split_address
 from penstock.client.errors import ClientError
 from penstock.client.settings import ConfigError
 from penstock.processes.registry import READY
@@ -99,31 +99,12 @@ def require_extra() -> None:
     require_packages(_REQUIRED, "registry", "a schema registry")
 
 
-def split_address(address: str) -> tuple[str, int]:
-    """Parse host and port; an invalid address ends the command."""
-    host, separator, port = address.rpartition(":")
-    if not separator or not port.isdigit() or int(port) > 65535:
-        fail(f"--listen {address}: expected HOST:PORT", EXIT_USAGE)
-    return host.removeprefix("[").removesuffix("]"), int(port)
-
-
 def _properties(
     file: Path | None, settings: list[str], bootstrap: str, command_config: Path | None
 ) -> dict[str, str]:
     """The file's properties, overridden by those of the command line."""
-    found: dict[str, str] = {}
-    if file is not None:
-        try:
-            with file.open() as stream:
-                found = dict(javaproperties.load(stream))
-        except OSError as error:
-            fail(f"cannot read --config {file}: {error.strerror}", EXIT_USAGE)
-    found |= {f"kafkastore.{name}": value for name, value in read_properties(command_config).items()}
-    for each in settings:
-        name, separator, value = each.partition("=")
-        if not separator:
-            fail(f"--set {each}: expected NAME=VALUE", EXIT_USAGE)
-        found[name.strip()] = value
+    clients = {f"kafkastore.{name}": value for name, value in read_properties(command_config).items()}
+    found = server_properties(file, clients, settings)
     if file is None or bootstrap != DEFAULT_BOOTSTRAP:
         found["kafkastore.bootstrap.servers"] = bootstrap
     found.setdefault("kafkastore.bootstrap.servers", bootstrap)

@@ -21,7 +21,7 @@ from penstock.cli.connection import (
 from penstock.cli.extras import require_packages, require_spark_version
 from penstock.cli.log_options import LogFormat, LogFormatOption, LogLevel, LogLevelOption
 from penstock.cli.output import print_note
-from penstock.cli.registry import split_address
+from penstock.cli.server_properties import split_address
 from penstock.client.errors import ClientError
 from penstock.client.settings import ConfigError
 

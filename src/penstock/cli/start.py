@@ -259,7 +259,8 @@ def _run_several(
 
 def _registry_plan(listen: str | None, file: Path | None) -> "RegistryPlan":
     """The registry beside the nodes of ``--brokers``. Raises ValueError."""
-    from penstock.cli.registry import require_extra, split_address
+    from penstock.cli.registry import require_extra
+    from penstock.cli.server_properties import split_address
     from penstock.cli.start_several import RegistryPlan
 
     require_extra()
@@ -328,7 +329,8 @@ class _RegistryOptions(NamedTuple):
 
 
 def _registry_options(listen: str | None, file: Path | None) -> _RegistryOptions:
-    from penstock.cli.registry import require_extra, split_address
+    from penstock.cli.registry import require_extra
+    from penstock.cli.server_properties import split_address
 
     require_extra()
     # Import now: it takes half a second, which would block the event loop later.
