@@ -1,4 +1,4 @@
-"""Shared fixtures, and the distribution of tests over workers."""
+"""Shared fixtures, and the plugins that the suite adds to pytest."""
 
 import gc
 import logging
@@ -10,8 +10,8 @@ import pytest
 from filelock import FileLock
 from hypothesis import settings
 from xdist.remote import Producer
-from xdist.scheduler import LoadScopeScheduling
 
+from distribution import ByFile, place_of
 from hangs import Hangs
 from kafka_node import record_classes
 from kdc import Kdc, missing
@@ -40,50 +40,6 @@ KAFKA_VERSION = "4.3.1"
 TESTS = Path(__file__).parent
 CLIENTS = TESTS / "clients"
 
-WITHOUT_THE_SESSION = frozenset(
-    {
-        "pipeline/changes/test_change_envelope.py",
-        "pipeline/changes/test_change_histories.py",
-        "pipeline/changes/test_change_ordering.py",
-        "pipeline/changes/test_change_targets.py",
-        "pipeline/test_common_reading.py",
-        "pipeline/test_hosting.py",
-        "pipeline/test_sink_exactly_once.py",
-        "pipeline/test_sink_exactly_once_writer.py",
-        "pipeline/test_sink_ownership.py",
-        "pipeline/test_source_group.py",
-        "pipeline/test_source_readers.py",
-        "pipeline/test_source_stream.py",
-        "pipeline/test_source_tail.py",
-        "pipeline/launching/test_spark_java.py",
-        "pipeline/test_sql_flights.py",
-        "pipeline/test_sql_server_spark.py",
-        "pipeline/streams/test_streams_kill.py",
-        "pipeline/streams/test_streams_oracle.py",
-        "pipeline/streams/test_streams_tasks.py",
-        "pipeline/launching/test_worker_python.py",
-    }
-)
-"""Files of tests/pipeline that need no Spark session, or start Spark in processes of their own. All others
-share the session of one worker.
-"""
-LONGEST_FIRST = (
-    "spark",
-    "clients/test_spark_kafka_connector.py",
-    "pipeline/test_sink_exactly_once.py",
-    "pipeline/test_sql_flights.py",
-    "pipeline/test_sql_server_spark.py",
-    "simulation/test_seeds.py",
-    "demo/test_demo_job.py",
-    "streams/test_operators_kafka.py",
-    "streams/test_kafka_streams.py",
-    "cluster/test_three_nodes.py",
-    "cluster/test_interchange.py",
-    "cluster/test_kill.py",
-    "views/test_view_cluster.py",
-)
-"""The longest tests start first; otherwise one worker would still run them after the others have finished."""
-
 
 @pytest.fixture
 def restored_logging() -> Iterator[None]:
@@ -104,16 +60,6 @@ def kafka_libs() -> Path:
         libs = jars_of(CLIENTS / "kafka_pom.xml", f"kafka-{KAFKA_VERSION}")
         record_classes(libs)
         return libs
-
-
-class ByFile(LoadScopeScheduling):
-    """Run the tests of one file on one worker: they share nodes and Java programs that take seconds to start.
-
-    The groups of `--dist loadgroup` would do, but pytest 9.2 ignores them (pytest-xdist 3.8).
-    """
-
-    def _split_scope(self, nodeid: str) -> str:
-        return group_of(nodeid)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -147,13 +93,7 @@ def pytest_collection_finish() -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     skip_long(items)
-    place_of = {group: place for place, group in enumerate(LONGEST_FIRST)}
-    items.sort(key=lambda item: place_of.get(group_of(item.nodeid), len(place_of)))
-
-
-def group_of(nodeid: str) -> str:
-    file = nodeid.partition("::")[0].removeprefix(f"{TESTS.name}/")
-    return "spark" if file.startswith("pipeline/") and file not in WITHOUT_THE_SESSION else file
+    items.sort(key=lambda item: place_of(item.nodeid))
 
 
 @pytest.fixture(scope="module")
