@@ -9,7 +9,7 @@ import uuid
 from penstock.processes.memory import bound_memory
 from penstock.testing import Cluster
 
-READY = "the Connect worker is ready at "
+READY = "ready on "
 
 
 def test_a_worker_serves_its_rest_api_until_it_is_terminated(penstock_cluster: Cluster) -> None:
@@ -17,17 +17,16 @@ def test_a_worker_serves_its_rest_api_until_it_is_terminated(penstock_cluster: C
     settings = {"group.id": group, "offset.storage.partitions": "1", "status.storage.partitions": "1"}
     words = ["connect", "start", "--listen", "127.0.0.1:0", "--bootstrap", penstock_cluster.bootstrap_servers]
     words += [f"--set={name}={value}" for name, value in settings.items()]
-    process = subprocess.Popen([sys.executable, "-m", "penstock", *words], stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "penstock", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     try:
         bound_memory(process.pid)
-        assert process.stderr is not None
-        lines: list[str] = []
-        while not lines or READY not in lines[-1]:
-            line = process.stderr.readline()
-            assert line, lines
-            lines.append(line)
-        url = lines[-1].partition(READY)[2].strip()
-        with urllib.request.urlopen(f"{url}/connectors", timeout=60) as answer:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line.startswith(READY), line
+        address = line.removeprefix(READY).strip()
+        with urllib.request.urlopen(f"http://{address}/connectors", timeout=60) as answer:
             assert json.load(answer) == []
         process.terminate()
         rest = process.communicate(timeout=60)[1]

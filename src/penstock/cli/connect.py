@@ -62,7 +62,7 @@ def start(
 
     It works with any Kafka cluster. Workers with the same group.id share connectors and tasks.
     """
-    require_packages(_REQUIRED, "connect", "a Connect worker")
+    require_extra()
     from penstock.broker.setup.log_format import configure as configure_log
     from penstock.connect import ConnectError
     from penstock.connect.worker import start as start_worker
@@ -81,7 +81,8 @@ def start(
             while not (stopping.wait(_LOOK_S) or worker.herder.is_ready or worker.herder.failure):
                 pass
             if worker.herder.is_ready:
-                print_note(f"the Connect worker is ready at {worker.url}")
+                # Other processes wait for this line, as for that of a node.
+                print(f"ready on {worker.url.partition('://')[2]}", flush=True)
             while not (stopping.wait(_LOOK_S) or worker.herder.failure):
                 pass
             if worker.herder.failure is not None:
@@ -91,6 +92,11 @@ def start(
     except OSError as error:
         fail(f"the Connect worker can't listen at {properties['listeners']}: {error}")
     print_note("the Connect worker has stopped")
+
+
+def require_extra() -> None:
+    """End the command if the packages of a worker are not installed."""
+    require_packages(_REQUIRED, "connect", "a Connect worker")
 
 
 def _properties(

@@ -18,6 +18,7 @@ from penstock.cli.log_options import LogFormat, LogLevel
 
 if TYPE_CHECKING:
     from penstock.broker.partitions.schema_validation import SchemaIds
+    from penstock.cli.embedded_connect import ConnectOptions
     from penstock.cli.start_several import RegistryPlan
     from penstock.metadata.configs import BrokerConfig
 
@@ -113,6 +114,30 @@ def start(
             "(kafkastore.…), and who may send it requests (docs/registry.md).",
         ),
     ] = None,
+    connect: Annotated[
+        bool,
+        typer.Option(
+            "--connect",
+            help="Also run a Connect worker in its own process; with --brokers, one for all nodes.",
+        ),
+    ] = False,
+    connect_listen: Annotated[
+        str | None,
+        typer.Option(
+            "--connect-listen",
+            metavar="HOST:PORT",
+            help="The address of the worker's REST API. Default: 127.0.0.1:8083, or the listeners of "
+            "--connect-config.",
+        ),
+    ] = None,
+    connect_config: Annotated[
+        Path | None,
+        typer.Option(
+            "--connect-config",
+            metavar="FILE",
+            help="A file like Kafka's connect-distributed.properties (docs/connect.md).",
+        ),
+    ] = None,
     log_level: Annotated[
         LogLevel | None,
         typer.Option(
@@ -140,6 +165,7 @@ def start(
 
     if registry_config is not None and not registry:
         _fail(f"--registry-config {registry_config}: expected --registry with it", EXIT_CONFIG)
+    connect_options = _connect_options(connect, connect_listen, connect_config)
     try:
         settings = _with_options(settings or [], {"--log-level": log_level, "--log-format": log_format})
         if brokers is not None:
@@ -150,7 +176,7 @@ def start(
             if advertised is not None:
                 raise ValueError(f"--advertised {advertised}: expected one node, without --brokers")
             beside = _registry_plan(registry_listen, registry_config) if registry else None
-            _run_several(brokers, data_dir, listen, config, settings, beside)
+            _run_several(brokers, data_dir, listen, config, settings, beside, connect_options)
         join_words.check_words(node_id, controller, join, {"--config": config})
         if node_id is None:
             broker_config = read_config(data_dir, listen, config, settings, advertised)
@@ -164,7 +190,7 @@ def start(
     from penstock.broker.network.loop_lag import new_event_loop
 
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        code = runner.run(_run(broker_config, registry_options))
+        code = runner.run(_run(broker_config, registry_options, connect_options))
     sys.exit(code)
 
 
@@ -245,6 +271,7 @@ def _run_several(
     file: Path | None,
     settings: list[str],
     registry: "RegistryPlan | None",
+    connect: "ConnectOptions | None",
 ) -> NoReturn:
     """Check the options of ``--brokers`` and run the nodes. Raises InvalidConfig, ValueError."""
     from penstock.cli.start_several import run_several
@@ -254,7 +281,8 @@ def _run_several(
     address = listen or DEFAULT_LISTEN
     _check_address("--listen", address)
     host, _, port = address.rpartition(":")
-    run_several(brokers, data_dir or Path(DEFAULT_DATA_DIR), host, int(port), _settings(settings), registry)
+    directory = data_dir or Path(DEFAULT_DATA_DIR)
+    run_several(brokers, directory, host, int(port), _settings(settings), registry, connect)
 
 
 def _registry_plan(listen: str | None, file: Path | None) -> "RegistryPlan":
@@ -344,6 +372,22 @@ def _registry_options(listen: str | None, file: Path | None) -> _RegistryOptions
     return _RegistryOptions(properties, *((None, None) if listen is None else split_address(listen)))
 
 
+def _connect_options(is_on: bool, listen: str | None, file: Path | None) -> "ConnectOptions | None":
+    """The options of a worker beside the node, if there is one; options without a worker end the command."""
+    if not is_on:
+        for option, value in (("--connect-listen", listen), ("--connect-config", file)):
+            if value is not None:
+                _fail(f"{option} {value}: expected --connect with it", EXIT_CONFIG)
+        return None
+    from penstock.cli.connect import require_extra
+    from penstock.cli.embedded_connect import ConnectOptions
+
+    require_extra()
+    if file is not None and not file.is_file():
+        _fail(f"--connect-config {file}: expected a file", EXIT_CONFIG)
+    return ConnectOptions(listen, file)
+
+
 def _schema_ids(url: str, config: "BrokerConfig") -> "SchemaIds":
     """The schema ids of a registry. Raises InvalidConfig."""
     from penstock.cli.schema_ids import RegisteredIds
@@ -356,7 +400,11 @@ def _schema_ids(url: str, config: "BrokerConfig") -> "SchemaIds":
         raise InvalidConfig("confluent.schema.registry.url", str(error)) from error
 
 
-async def _run(config: "BrokerConfig", registry_options: "_RegistryOptions | None") -> int:
+async def _run(
+    config: "BrokerConfig",
+    registry_options: "_RegistryOptions | None",
+    connect_options: "ConnectOptions | None",
+) -> int:
     from penstock.broker.node import Broker, CannotStart
     from penstock.broker.setup import log_format
     from penstock.broker.setup.freed_memory import keep_freed_memory
@@ -420,18 +468,23 @@ async def _run(config: "BrokerConfig", registry_options: "_RegistryOptions | Non
 
         registry = EmbeddedRegistry(f"{host}:{port}", *registry_options, is_ready)
         waited.append(registry.failed)
+    worker = None
+    if connect_options is not None:
+        from penstock.cli.embedded_connect import EmbeddedConnect
+
+        worker = EmbeddedConnect(f"{host}:{port}", connect_options)
+        waited.append(worker.failed)
     await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
     manager.notify(service_manager.STOPPING)
-    broker.is_stopping = True  # for its probe, while the registry still closes
-    if registry is not None:
-        await registry.close()
+    broker.is_stopping = True  # for its probe, while the servers beside it still close
+    for beside in (worker, registry):  # connectors may use the registry until they stop
+        if beside is not None:
+            await beside.close()
     await broker.stop()
-    if registry is not None and registry.failed.done():
-        print(f"penstock: {registry.failed.result()}", file=sys.stderr)
-        return EXIT_FAILED
-    if broker.died.done():
-        print(f"penstock: {broker.died.result()}", file=sys.stderr)
-        return EXIT_FAILED
+    for failed in waited[1:]:
+        if failed.done():
+            print(f"penstock: {failed.result()}", file=sys.stderr)
+            return EXIT_FAILED
     return 0
 
 

@@ -29,11 +29,13 @@ from penstock.broker.setup.local_cluster import (
     format_to_join,
     properties_of,
 )
+from penstock.cli.embedded_connect import ConnectOptions
 from penstock.client.admin.brokers import await_brokers
 from penstock.client.errors import ClientError
 from penstock.metadata.configs import BrokerConfig
 from penstock.processes.node import ClusterError, Node
 from penstock.processes.registry import RegistryProcess
+from penstock.processes.server import ServerProcess
 from penstock.processes.service_manager import READY, ServiceManager
 from penstock.processes.stop_signals import stop_signals
 from penstock.storage.directories import meta_properties
@@ -77,8 +79,9 @@ def run_several(
     port: int,
     settings: Mapping[str, str],
     registry_plan: RegistryPlan | None = None,
+    connect: ConnectOptions | None = None,
 ) -> NoReturn:
-    """Run ``count`` nodes, and a schema registry if there is a plan of it, until they are stopped.
+    """Run ``count`` nodes, and the servers beside them that are asked for, until they are stopped.
 
     Brokers listen from ``port`` on, controllers a thousand above; 0 takes free ports. Raises InvalidConfig,
     ValueError.
@@ -108,12 +111,18 @@ def run_several(
         servers = [f"{host}:{node.port}" for node in nodes]
         print("ready on " + ",".join(servers), flush=True)
         manager.notify(READY)
-        if registry is not None and not running.is_ending:
+        if (registry is not None or connect is not None) and not running.is_ending:
             await_brokers(servers, READY_TIMEOUT_S)
+        if registry is not None and not running.is_ending:
             registry_ports.close()
             running.processes[registry.launch(servers)] = registry
             registry.await_ready(READY_TIMEOUT_S)
             print(f"schema registry ready at {registry.url}", flush=True)
+        if connect is not None and not running.is_ending:
+            worker = connect.process(data_dir / "connect.log")
+            running.processes[worker.launch(servers)] = worker
+            address = worker.await_ready(READY_TIMEOUT_S)
+            print(f"Connect worker ready at {address}", flush=True)
     except (ClusterError, ClientError) as error:
         if not running.is_ending:
             running.signal(signal.SIGKILL)
@@ -125,20 +134,22 @@ def run_several(
 class _Running:
     """The processes by their ids.
 
-    A signal first ends the registry, which leaves its group, then the nodes.
+    A signal first ends the servers beside the nodes, which leave their groups, and then the nodes.
     """
 
     def __init__(self) -> None:
-        self.processes: dict[int, Node | RegistryProcess] = {}
+        self.processes: dict[int, Node | ServerProcess] = {}
         self.is_ending = False
         for number in stop_signals():
             signal.signal(number, self._end)
 
     def _end(self, _number: int, _frame: object) -> None:
         self.is_ending = True
-        registries = [pid for pid, each in self.processes.items() if isinstance(each, RegistryProcess)]
-        for pid in registries or self.processes:
+        for pid in self._servers() or self.processes:
             os.kill(pid, signal.SIGTERM)
+
+    def _servers(self) -> list[int]:
+        return [pid for pid, each in self.processes.items() if isinstance(each, ServerProcess)]
 
     def signal(self, number: int) -> None:
         for pid in self.processes:
@@ -158,7 +169,7 @@ class _Running:
                     f"penstock: {process} ended with exit code {ended}, log {process.log_file}",
                     file=sys.stderr,
                 )
-            if self.is_ending and isinstance(process, RegistryProcess):
+            if self.is_ending and isinstance(process, ServerProcess) and not self._servers():
                 self.signal(signal.SIGTERM)
         return code
 

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import ctypes
 import os
+import select
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
-from typing import BinaryIO, Final
+import time
+from collections.abc import Callable, Sequence
+from typing import IO, BinaryIO, Final, TypeVar
 
 PROGRAM: Final = "penstock.cli.child"
 """The module that runs a command and calls `end_with_parent`."""
@@ -23,11 +25,16 @@ PROGRAM: Final = "penstock.cli.child"
 PR_SET_PDEATHSIG: Final = 1
 """The number of this operation of `prctl` in Linux's headers."""
 
+T = TypeVar("T")
+
 
 def start_command(
-    words: Sequence[str], *, stdout: BinaryIO | int, stderr: BinaryIO
+    words: Sequence[str], *, stdout: BinaryIO | int, stderr: BinaryIO | None
 ) -> subprocess.Popen[bytes]:
-    """Start `penstock WORDS` in a session of its own, so that it gets no signals from the terminal."""
+    """Start `penstock WORDS` in a session of its own, so that it gets no signals from the terminal.
+
+    Without ``stderr``, the child writes to that of this process.
+    """
     return subprocess.Popen(
         [sys.executable, "-m", PROGRAM, *words],
         stdin=subprocess.PIPE,
@@ -35,6 +42,27 @@ def start_command(
         stderr=stderr,
         start_new_session=True,
     )
+
+
+def read_until(stdout: IO[bytes], found: Callable[[str], T | None], timeout_s: float) -> T:
+    """Read a child's output until it contains what ``found`` looks for, and return that.
+
+    Raises:
+        EOFError: the output ended before.
+        TimeoutError: the time is over.
+    """
+    deadline_s = time.monotonic() + timeout_s
+    output = b""
+    while (remaining_s := deadline_s - time.monotonic()) > 0:
+        if not select.select([stdout], [], [], remaining_s)[0]:
+            break
+        chunk = os.read(stdout.fileno(), 4096)
+        output += chunk
+        if (what := found(output.decode(errors="replace"))) is not None:
+            return what
+        if not chunk:
+            raise EOFError
+    raise TimeoutError
 
 
 def end_with_parent() -> None:

@@ -1,16 +1,13 @@
 """One node as a child process: start it, stop it, kill it, pause it."""
 
-import os
 import re
-import select
 import signal
 import subprocess
-import time
 from pathlib import Path
 from typing import Final
 
 from penstock.errors import PenstockError
-from penstock.processes.children import start_command
+from penstock.processes.children import read_until, start_command
 from penstock.processes.forked_nodes import ForkedNode, close_pipes, start_node
 from penstock.processes.memory import bound_memory
 
@@ -109,25 +106,22 @@ class Node:
         if process is None:
             raise ClusterError(f"{self} is not running")
         assert process.stdout is not None
-        deadline = time.monotonic() + timeout_s
-        output = b""
-        while (remaining_s := deadline - time.monotonic()) > 0:
-            if not select.select([process.stdout], [], [], remaining_s)[0]:
-                break
-            chunk = os.read(process.stdout.fileno(), 4096)
-            output += chunk
-            text = output.decode(errors="replace")
-            if self._awaited in text and (found := READY.search(text)):
-                self._port = int(found[2])
-                return
-            if not chunk:
-                code = process.wait()
-                self._forget()
-                raise ClusterError(
-                    f"{self} ended with exit code {code} before it was ready\n{self.log_tail()}"
-                )
-        self.kill()
-        raise ClusterError(f"{self} was not ready within {timeout_s:g} s\n{self.log_tail()}")
+        try:
+            self._port = read_until(process.stdout, self._port_in, timeout_s)
+        except EOFError:
+            code = process.wait()
+            self._forget()
+            raise ClusterError(
+                f"{self} ended with exit code {code} before it was ready\n{self.log_tail()}"
+            ) from None
+        except TimeoutError:
+            self.kill()
+            raise ClusterError(f"{self} was not ready within {timeout_s:g} s\n{self.log_tail()}") from None
+
+    def _port_in(self, output: str) -> int | None:
+        """The port that a node's output names, once the node counts as ready."""
+        found = READY.search(output) if self._awaited in output else None
+        return int(found[2]) if found else None
 
     def terminate(self) -> None:
         """Ask the node to stop cleanly (SIGTERM), without waiting for it; a paused node resumes."""

@@ -6,7 +6,6 @@ and other registries started beside it share its group.
 
 from __future__ import annotations
 
-import subprocess
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Final
 
 from penstock.processes.children import start_command
 from penstock.processes.node import ClusterError
+from penstock.processes.server import ServerProcess
 
 READY: Final = "the schema registry is ready at "
 """How the line begins that the command prints once it serves."""
@@ -21,12 +21,14 @@ _LOG_TAIL_CHARACTERS: Final = 1024
 _LOOK_S: Final = 0.05
 
 
-class RegistryProcess:
+class RegistryProcess(ServerProcess):
     """The process of a schema registry. Its output is appended to ``log_file``.
 
     ``command_config`` is the file with the properties by which it logs in to the brokers, ``config`` the one
     with its own. The latter decides the ``scheme`` and the ``advertised`` host of its URL.
     """
+
+    log_file: Path
 
     def __init__(
         self,
@@ -39,16 +41,12 @@ class RegistryProcess:
         scheme: str = "http",
         advertised: str | None = None,
     ) -> None:
+        super().__init__("the schema registry", log_file)
         self.url = f"{scheme}://{_bracketed(advertised or host)}:{port}"
-        self.log_file = log_file
         self._listen = f"{_bracketed(host)}:{port}"
         self._command_config = command_config
         self._config = config
         self._log_start = 0
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def __str__(self) -> str:
-        return "the schema registry"
 
     def launch(self, servers: Sequence[str]) -> int:
         """Start the registry without waiting for it, and return its process id.
@@ -78,29 +76,6 @@ class RegistryProcess:
             time.sleep(_LOOK_S)
         tail = self._said()[-_LOG_TAIL_CHARACTERS:].strip()
         raise ClusterError(f"the schema registry at {self.url} has not started, log {self.log_file}: {tail}")
-
-    def stop(self, timeout_s: float = 30.0) -> None:
-        """Let the registry leave its group and wait for it; do nothing if it is not running."""
-        if self._process is not None:
-            self._process.terminate()
-            try:
-                self._process.wait(timeout_s)
-            except subprocess.TimeoutExpired:
-                self.kill()
-                raise ClusterError(f"{self} did not stop within {timeout_s:g} s and was killed") from None
-            self._forget()
-
-    def kill(self) -> None:
-        """Send SIGKILL; do nothing if the registry is not running."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            self._forget()
-
-    def _forget(self) -> None:
-        process, self._process = self._process, None
-        if process is not None and process.stdin is not None:
-            process.stdin.close()
 
     def _said(self) -> str:
         """The registry's output since it was started."""
