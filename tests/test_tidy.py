@@ -43,7 +43,7 @@ FLOORS: dict[str, set[str]] = {
     "streams": {"protocol", "topology", "views", "spark"},
     "sql": {
         *{"protocol", "client", "registry", "web", "topology", "arrow", "views", "spark", "streams"},
-        *{"java", "monitoring", "security"},
+        *{"connect", "java", "monitoring", "security"},
     },
     "connect": {"protocol", "java", "client", "registry", "web", "security"},
     "processes": set(),
@@ -200,6 +200,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "validation": {"errors", "definitions", "connector", "plugins", "configs"},
         "herding": {"errors", "task_id", "group", "stores", "providers", "validation"},
         "rest": {"errors", "task_id", "group", "stores", "configs", "herding"},
+        "client": {"errors", "herding"},
         "worker": {
             *("errors", "task_id", "connector", "connectors", "converters", "transforms", "group"),
             *("stores", "tasks"),
@@ -229,7 +230,8 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "running": {"ground"},
         "changing": {"ground", "running"},
         "reading": {"ground", "running"},
-        "showing": {"ground", "running"},
+        "showing": {"ground", "running", "connectors"},
+        "connectors": {"ground"},
     },
 }
 

@@ -218,6 +218,20 @@ ANSWERS = [
     (e.PropertiesList(
         statement_text="t", properties=(e.PropertyInfo("p", "KSQL", "v", True, "SERVER"),),
         overwritten_properties=("p",), default_properties=()), ["p", "KSQL", "SERVER", "yes", "v"]),
+    (e.CreateConnectorEntity(statement_text="t", info={"name": "C"}), ["Created connector C"]),
+    (e.DropConnectorEntity(statement_text="t", connector_name="C"), ["Dropped connector C"]),
+    (e.ConnectorList(
+        statement_text="t", connectors=(e.SimpleConnectorInfo("C", "sink", "Class", "RUNNING (1/1)"),)),
+        ["CONNECTOR", "C", "sink", "Class", "RUNNING (1/1)"]),
+    (e.ConnectorPluginsList(
+        statement_text="t", connectors_plugins=(e.ConnectorPluginInfo("Class", "sink"),)),
+        ["CLASS", "Class", "sink"]),
+    (e.ConnectorDescription(
+        statement_text="t", connector_class="Class", sources=(DESCRIBED,), topics=("orders",),
+        status={
+            "name": "C", "type": "sink", "connector": {"state": "RUNNING", "worker_id": "w:1"},
+            "tasks": [{"id": 0, "state": "FAILED", "worker_id": "w:1", "trace": "it broke"}],
+        }), ["Class", "w:1", "FAILED", "it broke", "Streams and tables", "orders"]),
     (e.TypeList(statement_text="t", types={"T": e.SchemaInfo("STRUCT", FIELDS[:1])}), ["STRUCT<ID INTEGER>"]),
     (e.VariablesList(statement_text="t", variables=(e.VariableInfo("n", "1"),)), ["n", "1"]),
     (e.AssertTopicEntity(statement_text="t", topic_name="a", exists=True), ["Topic a exists."]),
@@ -247,14 +261,10 @@ def test_every_kind_of_entity_was_shown() -> None:
 
 
 def test_what_is_of_no_known_kind_is_shown_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
-    connectors: Mapping[str, Any] = {
-        "@type": "connector_list",
-        "connectors": [],
-        "warnings": [{"message": "old"}],
-    }
-    print_entities(Printer(Output.table), [connectors])
+    unknown: Mapping[str, Any] = {"@type": "news", "items": [], "warnings": [{"message": "old"}]}
+    print_entities(Printer(Output.table), [unknown])
     shown = capsys.readouterr().out
-    assert '"connector_list"' in shown
+    assert '"news"' in shown
     assert "WARNING: old" in shown
 
 

@@ -232,6 +232,45 @@ def _asserted_schema(printer: Printer, entity: Entity) -> None:
     printer.text(f"Schema with {' and '.join(named)} {_existence(entity)}.")
 
 
+def _created_connector(printer: Printer, entity: Entity) -> None:
+    printer.text(f"Created connector {entity['info']['name']}")
+
+
+def _dropped_connector(printer: Printer, entity: Entity) -> None:
+    printer.text(f"Dropped connector {entity['connectorName']}")
+
+
+def _connectors(printer: Printer, entity: Entity) -> None:
+    names = ("name", "type", "className", "state")
+    rows = [tuple(each.get(name, "") for name in names) for each in entity["connectors"]]
+    printer.table(("CONNECTOR", "TYPE", "CLASS", "STATE"), rows)
+
+
+def _connector_plugins(printer: Printer, entity: Entity) -> None:
+    names = ("className", "type", "version")
+    rows = [tuple(each.get(name, "") for name in names) for each in entity["connectorsPlugins"]]
+    printer.table(("CLASS", "TYPE", "VERSION"), rows)
+
+
+def _connector(printer: Printer, entity: Entity) -> None:
+    status = entity["status"]
+    state = status["connector"]
+    pairs: list[tuple[str, object]] = [("Name", status["name"]), ("Class", entity["connectorClass"])]
+    pairs += [("Type", status.get("type")), ("State", state["state"]), ("Worker", state.get("worker_id"))]
+    _pairs(printer, [*pairs, ("Trace", state.get("trace"))])
+    if status["tasks"]:
+        printer.title("\nTasks")
+        rows = [(each["id"], each["state"], each.get("trace", "")) for each in status["tasks"]]
+        printer.table(("TASK", "STATE", "TRACE"), rows)
+    if entity["sources"]:
+        printer.title("\nStreams and tables")
+        rows = [(each["name"], each["topic"], each["type"]) for each in entity["sources"]]
+        printer.table(("NAME", "TOPIC", "TYPE"), rows)
+    if entity["topics"]:
+        printer.title("\nTopics")
+        printer.text("\n".join(entity["topics"]))
+
+
 def _existence(entity: Entity) -> str:
     return "exists" if entity["exists"] else "does not exist"
 
@@ -300,6 +339,11 @@ _KINDS: Final[dict[str, Callable[[Printer, Entity], None]]] = {
     "source_descriptions": _several("sourceDescriptions", _description),
     "queryDescription": lambda printer, entity: _query_description(printer, entity["queryDescription"]),
     "query_descriptions": _several("queryDescriptions", _query_description),
+    "connector_info": _created_connector,
+    "drop_connector": _dropped_connector,
+    "connector_list": _connectors,
+    "connector_plugins_list": _connector_plugins,
+    "connector_description": _connector,
     "assert_topic": _asserted_topic,
     "assert_schema": _asserted_schema,
 }

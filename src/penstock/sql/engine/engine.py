@@ -25,6 +25,7 @@ from penstock.sql.engine.changing.commands import Command, command_id_of
 from penstock.sql.engine.changing.distribution import CHANGING, Distributor
 from penstock.sql.engine.changing.inserter import Inserter
 from penstock.sql.engine.changing.termination import terminate
+from penstock.sql.engine.connectors import Connectors
 from penstock.sql.engine.ground.cluster_topics import PlannedTopics, Topics
 from penstock.sql.engine.ground.config import EngineConfig
 from penstock.sql.engine.ground.entities import (
@@ -209,6 +210,8 @@ class Engine:
                 else:
                     _require_of_servers(step)
                     analyze(step.statement, state.catalog, step.script, step.start)
+                    if isinstance(step.statement, s.CreateConnector):
+                        Connectors(self._values(step)).check(step.statement)
             except Exception as error:
                 _refuse(error, step.text, ())
 
@@ -238,6 +241,10 @@ class Engine:
                 values = self._values(step)
                 client = required_registry(values, "ASSERT SCHEMA")
                 return assert_schema(statement, step.text, client, values, self._closing)
+            case s.CreateConnector():
+                return Connectors(self._values(step)).create(statement, step.text)
+            case s.DropConnector():
+                return Connectors(self._values(step)).drop(statement, step.text)
             case s.Explain():
                 return self._explain(statement, step)
             case s.InsertValues():
@@ -269,7 +276,7 @@ class Engine:
                 return lister.describe_all(SourceKind.TABLE, step.text, extended=describe.extended)
             case Described.FUNCTION:
                 return function_description(step.text, catalog.function(describe.name))
-        raise EngineError("found DESCRIBE CONNECTOR, expected none: no Connect is configured")
+        return lister.describe_connector(describe.name, step.text)
 
     def _explain(self, explain: s.Explain, step: Step) -> Entity:
         if explain.statement is None:
@@ -491,8 +498,6 @@ class Engine:
 def _require_of_servers(step: Step) -> None:
     """Check that servers execute a statement, before any of its request is executed. Raises EngineError."""
     match step.statement:
-        case s.CreateConnector() | s.DropConnector():
-            raise EngineError("found a statement of connectors, expected none: no Connect is configured")
         case s.AssertValues() | s.AssertTombstone() | s.AssertSource():
             raise EngineError(
                 f"found {step.text}, expected a statement that a server executes: this one belongs to "

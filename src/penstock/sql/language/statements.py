@@ -132,7 +132,7 @@ class ColumnDefinition:
 
 @dataclass(frozen=True)
 class Property:
-    """A property of WITH (…). ``name`` is in upper case, and ``value`` is a literal."""
+    """A property of WITH (…). ``name`` is in upper case unless it was quoted, and ``value`` is a literal."""
 
     name: str
     value: exp.Expr

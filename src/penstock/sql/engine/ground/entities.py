@@ -364,6 +364,60 @@ class AssertSchemaEntity(Entity):
     exists: bool
 
 
+@dataclass(frozen=True, kw_only=True)
+class CreateConnectorEntity(Entity):
+    """The answer of Connect to a new connector: its name, config, tasks and type."""
+
+    type_name = "connector_info"
+    info: Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DropConnectorEntity(Entity):
+    type_name = "drop_connector"
+    connector_name: str
+
+
+@dataclass(frozen=True)
+class SimpleConnectorInfo:
+    """A connector in a list. What its workers did not tell is left out."""
+
+    name: str
+    type: str | None = field(default=None, metadata=_OMITTED)
+    class_name: str | None = field(default=None, metadata=_OMITTED)
+    state: str | None = field(default=None, metadata=_OMITTED)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConnectorList(Entity):
+    type_name = "connector_list"
+    connectors: tuple[SimpleConnectorInfo, ...]
+
+
+@dataclass(frozen=True)
+class ConnectorPluginInfo:
+    class_name: str
+    type: str | None = field(default=None, metadata=_OMITTED)
+    version: str | None = field(default=None, metadata=_OMITTED)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConnectorPluginsList(Entity):
+    type_name = "connector_plugins_list"
+    connectors_plugins: tuple[ConnectorPluginInfo, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConnectorDescription(Entity):
+    """A connector: its status as Connect tells it, its topics, and the streams and tables on these."""
+
+    type_name = "connector_description"
+    connector_class: str
+    status: Mapping[str, Any]
+    sources: tuple[SourceDescription, ...]
+    topics: tuple[str, ...]
+
+
 # The status of a server
 
 

@@ -33,6 +33,7 @@ ksqlDB has no such limit.
 """
 IDLE_TIMEOUT_S: Final = "ksql.idle.connection.timeout.seconds"
 REGISTRY_PREFIX: Final = "ksql.schema.registry."
+CONNECT_PREFIX: Final = "ksql.connect."
 _ANY_MS: Final = whole_number(0, 2**53)
 
 
@@ -106,6 +107,10 @@ _OWN: Final = (
     _ksql("extension.dir", "ext"),
     _ksql("script.dir", None),
     _ksql("schema.registry.url", None),
+    _ksql("connect.url", "http://localhost:8083"),
+    _ksql("connect.request.timeout.ms", "5000", whole_number(1)),
+    _ksql("connect.basic.auth.credentials.source", "none", one_of("none", "file")),
+    _ksql("connect.basic.auth.credentials.file", "", str),
     _ksql("insert.into.values.enabled", "true", _FLAG),
     _ksql("pull.queries.enable", "true", _FLAG),
     _ksql("query.pull.stream.enabled", "true", _FLAG),
@@ -166,6 +171,8 @@ def known_property(name: str) -> Property:
     found = _KNOWN.get(plain)
     if found is None and plain.startswith(REGISTRY_PREFIX) and _of_registry(plain) in RegistryConfig.names():
         found = Property(plain, None, str)
+    if found is None and plain.startswith(f"{CONNECT_PREFIX}ssl.") and _of_connect(plain) in _CLIENTS:
+        found = Property(plain, None, str)
     if found is None and plain.startswith(accepted.FUNCTIONS_PREFIX):
         found = Property(plain, None, str, is_of_queries=True)
     if found is None:
@@ -180,6 +187,11 @@ def _of_registry(name: str) -> str:
     """The name of a schema registry's property as the registry's clients know it."""
     short = name.removeprefix(REGISTRY_PREFIX)
     return f"schema.registry.{short}" if short == "url" or short.startswith("ssl.") else short
+
+
+def _of_connect(name: str) -> str:
+    """The name of a property of the connections to Connect as Kafka's clients know it."""
+    return name.removeprefix(CONNECT_PREFIX)
 
 
 def checked_property(name: str, value: object) -> tuple[str, str]:

@@ -8,6 +8,7 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from penstock.sql.engine.ground.errors import EngineError
+from penstock.sql.engine.ground.masking import masked
 from penstock.sql.engine.ground.properties import checked_override, known_property
 from penstock.sql.language import statements as s
 from penstock.sql.language.errors import why_unread
@@ -23,8 +24,9 @@ STATEMENTS_MAX: Final = 10_000
 class Step:
     """One statement of a request.
 
-    ``text`` is the statement as it was written; it begins at ``start`` in ``script``. ``overrides`` include
-    the effect of each SET and UNSET up to here; ``variables`` are filled in only for SHOW VARIABLES.
+    ``text`` is the statement as it was written, but `masked`; it begins at ``start`` in ``script``.
+    ``overrides`` include the effect of each SET and UNSET up to here; ``variables`` are filled in only for
+    SHOW VARIABLES.
     """
 
     statement: s.Statement
@@ -54,7 +56,8 @@ def steps_of(
     """
     for found in parse_script(text, variables):
         statement = found.statement
-        shown = f"{found.text};"
+        text_shown = masked(statement) if isinstance(statement, s.CreateConnector) else found.text
+        shown = f"{text_shown};"
         match statement:
             case s.SetProperty(name, value):
                 known, checked = _named(shown, name, value)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from penstock.client.errors import ClientError
 from penstock.sql.catalog import DataSource
+from penstock.sql.engine.connectors import Connectors
 from penstock.sql.engine.ground.cluster_topics import Topics
 from penstock.sql.engine.ground.entities import (
     Entity,
@@ -19,6 +20,7 @@ from penstock.sql.engine.ground.entities import (
     QueryDescription,
     QueryDescriptionList,
     RunningQuery,
+    SourceDescription,
     SourceDescriptionEntity,
     SourceDescriptionList,
     StreamsList,
@@ -31,7 +33,6 @@ from penstock.sql.engine.ground.entities import (
     VariableInfo,
     VariablesList,
 )
-from penstock.sql.engine.ground.errors import EngineError
 from penstock.sql.engine.ground.persistent_queries import PersistentQuery
 from penstock.sql.engine.ground.properties import Values
 from penstock.sql.engine.ground.state import State
@@ -89,7 +90,7 @@ class Lister:
             case Listed.VARIABLES:
                 shown = tuple(VariableInfo(name, value) for name, value in sorted(variables.items()))
                 return VariablesList(statement_text=text, variables=shown)
-        raise EngineError(f"found SHOW {show.what.value}, expected none: no Connect cluster is configured")
+        return Connectors(self.values).show(show.what, text)
 
     def _of_kind(self, kind: SourceKind) -> list[DataSource]:
         sources = self.state.catalog.sources
@@ -117,6 +118,16 @@ class Lister:
             for each in self._of_kind(kind)
         )
         return SourceDescriptionList(statement_text=text, source_descriptions=described)
+
+    def describe_connector(self, name: str, text: str) -> Entity:
+        states = self._states
+
+        def sources_on(topics: Sequence[str]) -> Iterator[SourceDescription]:
+            for source in self.state.catalog.sources.values():
+                if source.topic in topics:
+                    yield source_description(source, self.state, states, None, extended=False)
+
+        return Connectors(self.values).describe(name, text, sources_on)
 
     def describe(self, source: DataSource, text: str, *, extended: bool) -> Entity:
         shape = self.topics.shape(source.topic) if extended else None

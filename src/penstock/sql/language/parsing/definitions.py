@@ -112,7 +112,7 @@ def _property_list(cursor: Cursor) -> Properties:
         token = cursor.token
         # A reserved word is accepted here; the later validation of properties rejects it.
         is_plain = token.kind in (Kind.STRING, Kind.WORD)
-        name = cursor.advance().text if is_plain else cursor.name("a property's name").upper()
+        name = cursor.advance().text if is_plain else cursor.name("a property's name")
         cursor.expect("=")
         if name in found:
             raise cursor.error(f"found the property {name} twice, expected different names", token)
