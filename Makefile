@@ -11,7 +11,7 @@ KERNELS := $(wildcard $(addprefix src/penstock/protocol/kernels/*., pyx pxd h))
 # images of containers do), each would compile the package anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install demo test test-long lint types compiled-tests tests docs bench bench-kafka bench-cluster bench-spark bench-views bench-sql fuzz soak soak-streams soak-simulation test-cluster librdkafka go-clients python-clients kafkajs ksqldb-tests clean
+.PHONY: help install demo test test-long lint types compiled-tests tests docs bench bench-kafka bench-cluster bench-spark bench-views bench-sql fuzz soak soak-streams soak-simulation test-cluster librdkafka go-clients connect-tests python-clients kafkajs ksqldb-tests clean
 
 help:
 	@echo "make demo     real flights through a streams application, the result checked; DEMO=--chaos kills it meanwhile"
@@ -33,6 +33,7 @@ help:
 	@echo "make librdkafka  librdkafka's own integration tests against one node and three; NODES=3 for one of them"
 	@echo "make ksqldb-tests  ksqlDB's own tests of queries, from a copy of its repository (KSQLDB_TESTS)"
 	@echo "make python-clients, make kafkajs  their own tests on secured nodes, from copies of their repositories"
+	@echo "make connect-tests  the integration tests of Kafka Connect and MirrorMaker on our nodes: hours"
 	@echo "make go-clients  franz-go's own tests on three nodes, Sarama's on five that they stop and cut off"
 
 install: $(INSTALLED)
@@ -110,6 +111,9 @@ go-clients: $(INSTALLED)
 	@$(BIN)/python tests/clients/franz_go_suite.py
 	@$(BIN)/python tests/clients/franz_go_suite.py --secured
 	@$(BIN)/python tests/clients/sarama_suite.py
+
+connect-tests: $(INSTALLED)
+	@$(BIN)/python tests/connect/suite/connect_suite.py $(CONNECT_TESTS)
 
 KAFKA_PYTHON ?= kafka-python
 AIOKAFKA ?= aiokafka
