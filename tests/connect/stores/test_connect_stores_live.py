@@ -3,6 +3,8 @@
 import threading
 import uuid
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FuturesTimeout
 from dataclasses import replace
 
 import pytest
@@ -251,6 +253,28 @@ def test_reading_to_the_end_waits_for_open_transactions(config: ClientConfig, na
             store.refresh(LIMIT_S)
             assert store.get([key]) == expected
     store.close()
+
+
+def test_a_store_starts_once_a_transaction_of_a_killed_task_has_ended(
+    config: ClientConfig, name: str
+) -> None:
+    writer = started(config, name)
+    key = key_of("c", {"file": "f"})
+    store, stopped = (OffsetStore(config, offset_topic(name, 3)) for _ in range(2))
+    with Cluster(config) as cluster, ThreadPoolExecutor() as pool:
+        transactor = Transactor(cluster, f"{name}-c-0", 60_000)
+        produce(cluster, transactor.begin(), writer, key, b'{"position":1}')
+        starting, interrupted = (pool.submit(each.start, 0.5) for each in (store, stopped))
+        with pytest.raises(FuturesTimeout):
+            starting.result(1.0)
+        stopped.interrupt()
+        with pytest.raises(ConnectError, match="the worker stops"):
+            interrupted.result(LIMIT_S)
+        transactor.end(commit=True)
+        starting.result(LIMIT_S)
+    assert store.get([key]) == {key: b'{"position":1}'}
+    for each in (store, stopped, writer):
+        each.close()
 
 
 def produce(cluster: Cluster, transaction: Transaction, store: OffsetStore, key: bytes, value: bytes) -> None:

@@ -69,7 +69,10 @@ class Runtime(Protocol):
     """Runs connectors and tasks. Any thread may call its methods."""
 
     def start(self, reports: Reports) -> None:
-        """Acquire what all connectors and tasks share, such as the store of offsets."""
+        """Acquire what all connectors and tasks share, such as the store of offsets; it can take minutes."""
+
+    def interrupt(self) -> None:
+        """Let `start` fail soon, which runs in another thread."""
 
     def close(self) -> None:
         """Stop what still runs, and release everything."""

@@ -71,6 +71,10 @@ class TopicLog:
         self._follower.start()
         self.read_to_end(timeout_s)
 
+    def interrupt(self) -> None:
+        """Let calls of `read_to_end` in other threads fail."""
+        self.failed(ConnectError("the worker stops"))
+
     def close(self) -> None:
         self._follower.close()
         self._ends.close()

@@ -17,6 +17,11 @@ from penstock.connect.stores import ConnectorOffsets, InternalTopic, OffsetStore
 from penstock.connect.tasks.parts import ClientProperties
 
 OFFSETS_TOPIC: Final = "offsets.storage.topic"
+_READ_S: Final = 960.0
+"""Limits the first reading of the worker's topic, which waits for transactions that killed tasks have left open.
+
+They end after at most `transaction.max.timeout.ms` of the brokers, by default 15 minutes.
+"""
 
 
 class OffsetStores:
@@ -48,7 +53,11 @@ class OffsetStores:
 
     def start(self) -> None:
         """Create or check the worker's topic and read it. Raises ConnectError and TimeoutError."""
-        self._worker.start()
+        self._worker.start(read_timeout_s=_READ_S)
+
+    def interrupt(self) -> None:
+        """Let `start` fail soon, which runs in another thread."""
+        self._worker.interrupt()
 
     def close(self) -> None:
         with self._lock:

@@ -94,6 +94,9 @@ class WorkerRuntime:
         self._reports = reports
         self._offsets.start()
 
+    def interrupt(self) -> None:
+        self._offsets.interrupt()
+
     def close(self) -> None:
         self.stop_connectors(list(self._connectors))
         self.stop_tasks(list(self._tasks))

@@ -127,6 +127,7 @@ class HerderLoop:
         """Whether the worker's topics are read and it has joined its group."""
         self.failure: BaseException | None = None
         """The error that has ended the thread, if any."""
+        self._has_started = False
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="connect herder", daemon=True)
 
@@ -138,6 +139,8 @@ class HerderLoop:
     def close(self) -> None:
         """Stop all work and leave the group. Raises ConnectError if that takes too long."""
         self._stopping.set()
+        if not self._has_started:
+            self.runtime.interrupt()
         self.group.stop()
         self._thread.join(_STOP_S)
         if self._thread.is_alive():
@@ -236,6 +239,7 @@ class HerderLoop:
         self.configurations.update()
         self.pending.start(self.configurations.known.connector_configs)
         self._session_key = self.configurations.known.session_key
+        self._has_started = True
 
     def _end(self) -> None:
         for close in (

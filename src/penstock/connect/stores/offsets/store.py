@@ -24,6 +24,8 @@ OffsetBytes = Mapping[bytes, bytes | None]
 """Values by key; None resets an offset."""
 
 _START_S: Final = 30.0
+_READ_S: Final = 90.0
+"""Limits the first reading, which waits for transactions that killed tasks have left open: by default 60 s."""
 _WRITE_S: Final = 5.0
 """The default of Connect's ``offset.flush.timeout.ms``."""
 
@@ -49,14 +51,18 @@ class OffsetStore:
     def topic(self) -> str:
         return self._topic.name
 
-    def start(self, timeout_s: float = _START_S) -> None:
-        """Create or check the topic and read it to its end.
+    def start(self, timeout_s: float = _START_S, *, read_timeout_s: float = _READ_S) -> None:
+        """Create or check the topic within ``timeout_s``, and read it to its end within ``read_timeout_s``.
 
         Raises ConfigInvalid if the topic does not suit, ConnectError, and TimeoutError.
         """
         with Cluster(replace(self._config, api_timeout_ms=int(timeout_s * 1000))) as cluster:
             self._partitions = require_topic(cluster, self._topic)
-        self._log.start(self._partitions, timeout_s)
+        self._log.start(self._partitions, read_timeout_s)
+
+    def interrupt(self) -> None:
+        """Let `start` fail soon, which runs in another thread."""
+        self._log.interrupt()
 
     def close(self) -> None:
         self._writer.close()
