@@ -16,7 +16,7 @@ from penstock.client.errors import ClientError, ServerError, error_from
 from penstock.client.groups.heartbeats import Joined, Timeouts
 from penstock.client.groups.membership import Membership
 from penstock.client.reading.fetcher import FetchConfig
-from penstock.client.settings import from_properties
+from penstock.client.settings import ConfigError, from_properties
 from penstock.protocol.errors import ErrorCode
 from penstock.testing import Cluster
 from waiting import LIMIT_S, wait_until
@@ -123,6 +123,12 @@ def produce(cluster: Cluster, topic: str, *values: str, partition: int = 0) -> N
     for value in values:
         producer.produce(topic, value.encode(), partition=partition)
     assert producer.flush(30) == 0
+
+
+def test_a_session_that_ends_before_each_heartbeat_is_refused() -> None:
+    given = {"group.id": "g", "session.timeout.ms": "2000"}
+    with pytest.raises(ConfigError, match=r"'heartbeat.interval.ms' is 3000: expected less than .* 2000"):
+        from_properties(ConsumerSettings, given)
 
 
 def test_members_share_partitions_and_go_on_where_others_stopped(cluster: Cluster) -> None:

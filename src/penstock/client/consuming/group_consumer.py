@@ -32,7 +32,7 @@ from penstock.client.groups.heartbeats import Joined, Timeouts
 from penstock.client.groups.membership import Membership
 from penstock.client.reading.fetcher import FetchConfig
 from penstock.client.reading.offsets import EARLIEST, LATEST, list_offsets
-from penstock.client.settings import one_of, setting, text, whole_number
+from penstock.client.settings import ConfigError, one_of, setting, text, whole_number
 from penstock.protocol.messages import OffsetCommitRequest, OffsetCommitResponse
 
 log = logging.getLogger(__name__)
@@ -61,6 +61,14 @@ class ConsumerSettings:
     session_ms: int = setting("session.timeout.ms", 45_000, whole_number(1))
     heartbeat_ms: int = setting("heartbeat.interval.ms", 3_000, whole_number(1))
     reset: str = setting("auto.offset.reset", "earliest", one_of("earliest", "latest", "none"))
+
+    def __post_init__(self) -> None:
+        if self.heartbeat_ms >= self.session_ms:
+            # The member would expire before each heartbeat, and join again without end.
+            raise ConfigError(
+                f"'heartbeat.interval.ms' is {self.heartbeat_ms}: expected less than 'session.timeout.ms', "
+                f"which is {self.session_ms}"
+            )
 
     @property
     def timeouts(self) -> Timeouts:

@@ -18,7 +18,7 @@ from penstock.connect.tasks.parts import ClientProperties
 
 OFFSETS_TOPIC: Final = "offsets.storage.topic"
 _READ_S: Final = 960.0
-"""Limits the first reading of the worker's topic, which waits for transactions that killed tasks have left open.
+"""Limits the first reading of the worker's topic, which waits for transactions that killed tasks left open.
 
 They end after at most `transaction.max.timeout.ms` of the brokers, by default 15 minutes.
 """

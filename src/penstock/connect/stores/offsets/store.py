@@ -25,7 +25,7 @@ OffsetBytes = Mapping[bytes, bytes | None]
 
 _START_S: Final = 30.0
 _READ_S: Final = 90.0
-"""Limits the first reading, which waits for transactions that killed tasks have left open: by default 60 s."""
+"""Limits the first reading, which waits for transactions that killed tasks left open (60 s by default)."""
 _WRITE_S: Final = 5.0
 """The default of Connect's ``offset.flush.timeout.ms``."""
 
