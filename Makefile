@@ -5,13 +5,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 DOCS_INSTALLED := $(VENV)/.docs-installed
-KERNELS := $(wildcard $(addprefix src/penstock/protocol/kernels/*., pyx pxd h))
+KERNELS := $(wildcard $(addprefix src/penstock/protocol/kernels/*., pyx pxd h) $(addprefix src/penstock/connect/cdc/postgres/kernels/*., pyx pxd))
 
 # Tests start hundreds of Python processes: where an environment forbids it to keep what it has compiled (as
 # images of containers do), each would compile the package anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install demo test test-long lint types compiled-tests tests docs bench bench-kafka bench-cluster bench-spark bench-views bench-sql fuzz soak soak-streams soak-simulation test-cluster librdkafka go-clients connect-tests python-clients kafkajs ksqldb-tests clean
+.PHONY: help install demo test test-long lint types compiled-tests tests docs bench bench-kafka bench-cluster bench-spark bench-views bench-sql bench-changes fuzz soak soak-streams soak-simulation test-cluster librdkafka go-clients connect-tests python-clients kafkajs ksqldb-tests clean
 
 help:
 	@echo "make demo     real flights through a streams application, the result checked; DEMO=--chaos kills it meanwhile"
@@ -25,6 +25,7 @@ help:
 	@echo "make bench-spark  Spark through Penstock's source and sink beside Spark's own Kafka connector (docs/benchmarks.md)"
 	@echo "make bench-views  lookups in a running application: latency and staleness (docs/streams-queries.md)"
 	@echo "make bench-sql    a SQL server: backlogs, 20 statements at once, push and pull queries (docs/benchmarks.md)"
+	@echo "make bench-changes  changes of PostgreSQL beside Debezium: changes per CPU second"
 	@echo "make fuzz     hostile input, for minutes instead of seconds"
 	@echo "make soak     random histories, kills and the model of a node, for an hour and more (SOAK_SECONDS)"
 	@echo "make soak-streams  kills under exactly-once queries and applications, every operator on Spark, clusters"
@@ -144,6 +145,9 @@ bench-spark: $(INSTALLED)
 
 bench-views: $(INSTALLED)
 	@PYTHONPATH=benchmarks $(BIN)/python -m views $(BENCH)
+
+bench-changes: $(INSTALLED)
+	@PYTHONPATH=benchmarks $(BIN)/python -m change_capture $(BENCH)
 
 bench-sql: $(INSTALLED)
 	@PYTHONPATH=benchmarks $(BIN)/python -m continuous_sql $(or $(BENCH),--page docs/benchmarks.md)

@@ -13,7 +13,7 @@ from setuptools import Extension, setup
 from setuptools.command.build import build
 from setuptools.command.build_ext import build_ext
 
-KERNELS = Path("src/penstock/protocol/kernels")
+KERNELS = (Path("src/penstock/protocol/kernels"), Path("src/penstock/connect/cdc/postgres/kernels"))
 
 
 class FreshBuild(build):
@@ -38,7 +38,7 @@ class FreshKernels(build_ext):
 
     def run(self) -> None:
         if self.inplace or self.editable_mode:
-            for earlier in KERNELS.glob("*.so"):
+            for earlier in (found for room in KERNELS for found in room.glob("*.so")):
                 earlier.unlink()
         super().run()
 
@@ -55,19 +55,20 @@ def description() -> str:
     return re.sub(r"\[([^\]]+)\]\((?!\w+:)([^)]+)\)", linked, Path("README.md").read_text())
 
 
-# Each may fail alone, and installation goes on; `penstock.protocol.kernels` then takes none of them.
+# Each may fail alone, and installation goes on; its package then takes none of its kernels.
 setup(
     cmdclass={"build": FreshBuild, "build_ext": FreshKernels},
     long_description=description(),
     long_description_content_type="text/markdown",
     ext_modules=[
         Extension(
-            f"penstock.protocol.kernels.{source.stem}",
+            ".".join(source.with_suffix("").parts[1:]),
             [str(source)],
-            depends=sorted(map(str, [*KERNELS.glob("*.pxd"), *KERNELS.glob("*.h")])),
+            depends=sorted(map(str, [*room.glob("*.pxd"), *room.glob("*.h")])),
             optional=True,
             extra_compile_args=["-O3", "-g0"],
         )
-        for source in sorted(KERNELS.glob("*.pyx"))
+        for room in KERNELS
+        for source in sorted(room.glob("*.pyx"))
     ],
 )

@@ -199,6 +199,31 @@ def encode_batch(
     return bytes(assemble_batch(header, compress(compression, payload, level)))
 
 
+def produced_batch(
+    rows: Sequence[Record], payload: Buffer, compression: int, transactional: bool
+) -> bytearray:
+    """A batch to produce, whose records are already encoded: ``payload`` has the rows, numbered from 0.
+
+    The base timestamp is that of the first row. The producer fills in its id and the sequence.
+    """
+    header = BatchHeader(
+        base_offset=0,
+        batch_length=0,
+        partition_leader_epoch=NO_LEADER_EPOCH,
+        magic=batch.CURRENT_MAGIC,
+        crc=0,
+        attributes=compression | (batch.TRANSACTIONAL_MASK if transactional else 0),
+        last_offset_delta=len(rows) - 1,
+        base_timestamp=rows[0].timestamp,
+        max_timestamp=max(row.timestamp for row in rows),
+        producer_id=NO_PRODUCER_ID,
+        producer_epoch=NO_PRODUCER_EPOCH,
+        base_sequence=NO_SEQUENCE,
+        count=len(rows),
+    )
+    return assemble_batch(header, compress(compression, payload, None))
+
+
 def assemble_batch(header: BatchHeader, payload: Buffer) -> bytearray:
     """Build a batch from `header` and its (compressed) records section, and set its length and CRC."""
     out = bytearray(HEADER_SIZE + len(payload))

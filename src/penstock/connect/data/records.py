@@ -101,6 +101,12 @@ class SourceRecord(ConnectRecord):
     source_partition: Partition = field(default_factory=dict)
     source_offset: Offset = field(default_factory=dict)
 
+    def with_offset(self, offset: Offset) -> Self:
+        """A copy with another offset."""
+        copy = self._copy()
+        copy.source_offset = offset
+        return copy
+
     def _copy(self) -> Self:
         copy = ConnectRecord._copy(self)
         copy.source_partition = self.source_partition

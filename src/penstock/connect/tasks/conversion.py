@@ -5,17 +5,25 @@ Each step runs under the connector's tolerance: the transforms in their order, a
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field, fields
 from typing import Final, Self
 
 from penstock.client.consuming.partition_reader import ConsumedRecord
 from penstock.connect.connector.sink import SinkTask
 from penstock.connect.connector.source import SourceTask
+from penstock.connect.converters.headers import SimpleHeaderConverter
+from penstock.connect.converters.json.converter import JsonConverter
+from penstock.connect.converters.plain import ByteArrayConverter, StringConverter
+from penstock.connect.data.encodable import EncodableRecord
 from penstock.connect.data.records import ConnectRecord, Header, SinkRecord, SourceRecord, TimestampType
 from penstock.connect.errors import ConnectError
 from penstock.connect.tasks.parts import Record, TaskParts
 from penstock.connect.tasks.sending.delivery import OutgoingRecord
 from penstock.connect.tasks.tolerance import Attempt, Original, Stage, Tolerance
+from penstock.protocol.records import Headers
+
+log = logging.getLogger(__name__)
 
 NO_TIMESTAMP: Final = -1
 TIMESTAMP_TYPES: Final = (
@@ -24,6 +32,12 @@ TIMESTAMP_TYPES: Final = (
     TimestampType.NO_TIMESTAMP_TYPE,
 )
 """By the numbers in batches; -1 is the last."""
+_WITHOUT_EFFECTS: Final = frozenset(
+    (key, value, SimpleHeaderConverter)
+    for key in (JsonConverter, StringConverter, ByteArrayConverter)
+    for value in (JsonConverter, StringConverter, ByteArrayConverter)
+)
+"""Converters of keys, values and headers that can be called once more if one of them fails."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -55,15 +69,58 @@ class SourceConversion:
     def __init__(self, parts: TaskParts[SourceTask], tolerance: Tolerance[SourceRecord]) -> None:
         self._parts = parts
         self._tolerance = tolerance
+        key, value = parts.key_converter, parts.value_converter
+        self._json_keys = key if type(key) is JsonConverter else None
+        self._json_values = value if type(value) is JsonConverter else None
+        self._is_direct = (*(type(key), type(value), type(parts.header_converter)),) in _WITHOUT_EFFECTS
+        self._last_headers: tuple[Header, ...] = ()
+        self._last_header_bytes: Headers = ()
 
     def convert(self, attempt: Attempt[SourceRecord]) -> OutgoingRecord | None:
         """Transform and convert a record; None if a transform drops it, or if an error is tolerated.
 
         Raises ConnectError for any other error.
         """
-        record = _transformed(self._parts, self._tolerance, attempt, attempt.original)
+        record: SourceRecord | None = attempt.original
+        if self._parts.transforms:
+            record = _transformed(self._parts, self._tolerance, attempt, attempt.original)
         if record is None:
             return None
+        if self._is_direct:
+            try:
+                return self._converted(record)
+            except Exception:
+                log.debug("a record is converted again, step by step topic=%s", record.topic, exc_info=True)
+        return self._converted_in_steps(attempt, record)
+
+    def _converted(self, record: SourceRecord) -> OutgoingRecord:
+        """Convert a record at once. Raises what the converters raise."""
+        headers, topic = self._header_bytes(record), record.topic
+        if self._json_keys is not None and isinstance(record, EncodableRecord):
+            key = record.key_json(self._json_keys)
+        else:
+            key = self._parts.key_converter.to_bytes(topic, record.key_schema, record.key, headers)
+        if self._json_values is not None and isinstance(record, EncodableRecord):
+            value = record.value_json(self._json_values)
+        else:
+            value = self._parts.value_converter.to_bytes(topic, record.value_schema, record.value, headers)
+        timestamp_ms = _valid_timestamp(record.timestamp_ms)
+        return OutgoingRecord(topic, record.partition, key, value, headers, timestamp_ms)
+
+    def _header_bytes(self, record: SourceRecord) -> Headers:
+        """The headers' bytes, kept for the records that follow: sources often use the same for all."""
+        headers = record.headers
+        if headers is not self._last_headers:
+            made = header_bytes(self._parts, record)
+            if type(headers) is not tuple or not all(isinstance(each.value, str) for each in headers):
+                return made  # they may change
+            self._last_headers, self._last_header_bytes = headers, made
+        return self._last_header_bytes
+
+    def _converted_in_steps(
+        self, attempt: Attempt[SourceRecord], record: SourceRecord
+    ) -> OutgoingRecord | None:
+        """Convert a record with retries and reports of errors."""
         run = self._tolerance.run
         parts = self._parts
         key_converter, value_converter = parts.key_converter, parts.value_converter

@@ -53,6 +53,8 @@ class TaskMetrics:
     commit_seconds: float = 0.0
     transactions: int = 0
     transaction_records: int = 0
+    gauges: Callable[[], Mapping[str, float]] = dict
+    """The numbers of a source's own."""
 
     def count_commit(self, began_s: float, *, succeeded: bool) -> None:
         """Count a commit of offsets that began at this time of the monotonic clock."""
@@ -122,6 +124,12 @@ class TaskCollector(Collector):
             "The time of the last error, 0 if there was none.",
             {task.task_id: task.errors.last_error_s for task in tasks},
         )
+        own: dict[str, dict[ConnectorTaskId, float]] = {}
+        for task in tasks:
+            for name, value in task.gauges().items():
+                own.setdefault(name, {})[task.task_id] = value
+        for name, values in own.items():
+            yield _gauge(f"source_{name}", "A number of the source's own.", values)
         states = GaugeMetricFamily(
             f"{_PREFIX}status", "1 for the state that the task is in.", labels=["connector", "task", "state"]
         )

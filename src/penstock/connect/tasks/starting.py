@@ -72,7 +72,7 @@ def _source_runner(
     exactly_once: ExactlyOnce | None,
     paused: bool,
 ) -> TaskRunner:
-    metrics = TaskMetrics(parts.task_id, is_source=True)
+    metrics = TaskMetrics(parts.task_id, is_source=True, gauges=parts.task.gauges)
     tolerance = _source_tolerance(parts, metrics)
     reader = StoredOffsets(offsets)
     producer = {"client.id": f"connector-producer-{parts.task_id}", **clients.producer}

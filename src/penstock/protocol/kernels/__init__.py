@@ -6,6 +6,7 @@
     compaction_runs   the same for many small batches per call
     batch_checks      checks of batches as read from a disk
     record_checks     checks of produced batches, of their records or as a whole
+    record_encoder    records → the body of a batch, and the hash of keys
 
 Each `.pyx` has a twin `_py.py`, whose docstrings describe both: they accept and refuse the same input, and
 produce the same bytes. The twins are used if no C compiler was available at installation, and tests compare

@@ -13,6 +13,7 @@ from penstock.protocol.kernels.compaction import (
 from penstock.protocol.kernels.compaction_runs import IndexMarks, ProducerIds, RunFilter, index_run
 from penstock.protocol.kernels.compaction_runs_py import KEPT_IN_EMPTY, KEPT_WHEN_REBUILT, FilteredRun, Run
 from penstock.protocol.kernels.record_checks import check_plain_batch, check_records
+from penstock.protocol.kernels.record_encoder import encode_rows, key_hash
 
 __all__ = [
     "IMPLEMENTATION",
@@ -30,9 +31,11 @@ __all__ = [
     "check_batches",
     "check_plain_batch",
     "check_records",
+    "encode_rows",
     "index_records",
     "index_run",
     "judge_records",
+    "key_hash",
     "partition_keys",
     "rebuild_records",
     "split_rows",

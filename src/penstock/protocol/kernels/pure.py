@@ -21,6 +21,7 @@ from penstock.protocol.kernels.compaction_runs_py import (
     index_run,
 )
 from penstock.protocol.kernels.record_checks_py import check_plain_batch, check_records
+from penstock.protocol.kernels.record_encoder_py import encode_rows, key_hash
 
 __all__ = [
     "IMPLEMENTATION",
@@ -38,9 +39,11 @@ __all__ = [
     "check_batches",
     "check_plain_batch",
     "check_records",
+    "encode_rows",
     "index_records",
     "index_run",
     "judge_records",
+    "key_hash",
     "partition_keys",
     "rebuild_records",
     "split_rows",

@@ -148,6 +148,19 @@ class JsonConverter:
     def close(self) -> None:
         """A converter of JSON holds nothing."""
 
+    @property
+    def decimals_are_numbers(self) -> bool:
+        """Whether decimals are written as numbers; else as the base64 of their bytes."""
+        return self._writing.decimals_are_numbers
+
+    def text_writer(self, schema: Schema) -> Write:
+        """Return the function that gives the JSON of a value; it raises DataError for misfits."""
+        return self._writing.writer(schema)
+
+    def frame(self, schema: Schema) -> tuple[bytes, bytes]:
+        """Return what `to_bytes` puts around the JSON of a value."""
+        return self._writers.get(schema).envelope, b"}" if self._has_schemas else b""
+
     def _made_writer(self, schema: Schema | None) -> _Writer:
         envelope = f'{{"schema":{schema_text(schema, self._writing)},"payload":' if self._has_schemas else ""
         return _Writer(encoded(envelope), self._writing.writer(schema))

@@ -21,8 +21,8 @@ from penstock.client.producing.producer import Acknowledged, Producer, ProducerC
 from penstock.client.settings import one_of, setting, whole_number
 from penstock.connect.tasks.sending.delivery import Delivery, OutgoingRecord
 from penstock.protocol.compression import Codec
-from penstock.protocol.murmur2 import partition_for_key
-from penstock.protocol.records import Record, encode_batch
+from penstock.protocol.kernels import kernel
+from penstock.protocol.records import Headers, Record, produced_batch
 
 FOREVER_MS: Final = 2**31 - 1
 _OVERHEAD_BYTES: Final = 21
@@ -89,6 +89,10 @@ class BatchingProducer:
         """The batches that the current producer has and that are not acknowledged, by their numbers."""
         self._next_number = 0
         self._sticky: dict[str, int] = {}
+        self._counts: dict[str, int] = {}
+        """The partitions of topics, looked up once between two batches."""
+        self._last_headers: Headers = ()
+        self._last_headers_bytes = 0
 
     def close(self) -> None:
         """Close the connections without waiting."""
@@ -140,7 +144,7 @@ class BatchingProducer:
             batch = self._open[tp] = _Batch(tp, now)
         row = Record(0, timestamp_ms, record.key, record.value, record.headers)
         batch.entries.append(_Entry(row, delivery))
-        batch.size_bytes += _size(row)
+        batch.size_bytes += self._size(row)
         return tp if batch.size_bytes >= self._settings.batch_bytes else None
 
     def send_due(self, *, everything: bool = False) -> float | None:
@@ -154,6 +158,7 @@ class BatchingProducer:
         """Send a partition's batch, full or not."""
         batch = self._open.pop(tp)
         self._sticky.pop(tp.topic, None)
+        self._counts.clear()
         self._deliver([batch])
 
     def wait(self) -> None:
@@ -171,10 +176,10 @@ class BatchingProducer:
         def hand_over() -> None:
             for batch in batches:
                 rows = [entry.record for entry in batch.entries[batch.done :]]
-                data = encode_batch(
-                    rows, compression=self._settings.codec, transactional=self._transaction is not None
-                )
-                self._get_producer().send(batch.tp.topic, batch.tp.partition, bytearray(data))
+                payload = kernel.encode_rows(rows, rows[0].timestamp)
+                is_transactional = self._transaction is not None
+                data = produced_batch(rows, payload, self._settings.codec, is_transactional)
+                self._get_producer().send(batch.tp.topic, batch.tp.partition, data)
 
         self._guarded(hand_over)
 
@@ -243,11 +248,20 @@ class BatchingProducer:
             return record.partition
         if record.key is None and record.topic in self._sticky:
             return self._sticky[record.topic]
-        count = self._partition_count(record.topic)
+        count = self._counts.get(record.topic)
+        if count is None:
+            count = self._counts[record.topic] = self._partition_count(record.topic)
         if record.key is not None:
-            return partition_for_key(record.key, count)
+            return (kernel.key_hash(record.key) & 0x7FFFFFFF) % count
         self._sticky[record.topic] = random.randrange(count)
         return self._sticky[record.topic]
+
+    def _size(self, row: Record) -> int:
+        if row.headers is not self._last_headers:
+            self._last_headers = row.headers
+            self._last_headers_bytes = sum(len(name) + len(value or b"") + 2 for name, value in row.headers)
+        size = _OVERHEAD_BYTES + self._last_headers_bytes
+        return size + len(row.key or b"") + len(row.value or b"")
 
     def _partition_count(self, topic: str) -> int:
         """Wait for a topic that the brokers may create. Raises UnknownPartition after the usual timeout."""
@@ -261,11 +275,6 @@ class BatchingProducer:
             if not self._create_topics or time.monotonic() >= deadline_s:
                 raise UnknownPartition(topic, None, self.cluster.config.servers_text)
             self._sleep(self.cluster.policy.backoff_s(failures))
-
-
-def _size(row: Record) -> int:
-    size = _OVERHEAD_BYTES + len(row.key or b"") + len(row.value or b"")
-    return size + sum(len(name) + len(value or b"") + 2 for name, value in row.headers)
 
 
 def _refused(error: ClientError, unsettled: Mapping[int, _Batch]) -> set[int]:

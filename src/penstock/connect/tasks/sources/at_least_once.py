@@ -6,7 +6,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from penstock.client.errors import ClientError
 from penstock.connect.connector.source import RecordMetadata, SourceTask
@@ -34,39 +34,32 @@ class OffsetSink(Protocol):
         """Write the offsets; return whether there were any. Raises ConnectError; they are kept then."""
 
 
-class _Outcome(NamedTuple):
-    """The outcome of one record: its place, or an error."""
-
-    attempt: Attempt[SourceRecord]
-    submitted: SubmittedRecord
-    topic: str
-    metadata: RecordMetadata | None
-    error: Exception | None
-
-
 class _Delivery:
-    """Takes the outcome of one record, on the sender's thread, for the task's thread."""
+    """Takes the outcome of one record, its place or an error, on the sender's thread for the task's."""
 
-    __slots__ = ("_attempt", "_outcomes", "_submitted", "_topic")
+    __slots__ = ("_outcomes", "attempt", "error", "metadata", "submitted", "topic")
 
     def __init__(
         self,
-        outcomes: deque[_Outcome],
+        outcomes: deque[_Delivery],
         attempt: Attempt[SourceRecord],
         submitted: SubmittedRecord,
         topic: str,
     ) -> None:
         self._outcomes = outcomes
-        self._attempt = attempt
-        self._submitted = submitted
-        self._topic = topic
+        self.attempt = attempt
+        self.submitted = submitted
+        self.topic = topic
+        self.metadata: RecordMetadata | None = None
+        self.error: Exception | None = None
 
     def acknowledged(self, topic: str, partition: int, offset: int, timestamp_ms: int) -> None:
-        metadata = RecordMetadata(topic, partition, offset, timestamp_ms)
-        self._outcomes.append(_Outcome(self._attempt, self._submitted, topic, metadata, None))
+        self.metadata = RecordMetadata(topic, partition, offset, timestamp_ms)
+        self._outcomes.append(self)
 
     def failed(self, error: Exception) -> None:
-        self._outcomes.append(_Outcome(self._attempt, self._submitted, self._topic, None, error))
+        self.error = error
+        self._outcomes.append(self)
 
 
 class AtLeastOnceWork(SourceWork):
@@ -97,7 +90,7 @@ class AtLeastOnceWork(SourceWork):
         self._clock = clock
         self._next_flush_s = clock() + settings.flush_interval_ms / 1000
         self._submitted = SubmittedRecords()
-        self._outcomes: deque[_Outcome] = deque()
+        self._outcomes: deque[_Delivery] = deque()
         self._is_cancelled = False
 
     def prepare(self) -> None: ...

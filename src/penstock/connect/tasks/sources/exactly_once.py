@@ -140,6 +140,8 @@ class ExactlyOnceWork(SourceWork):
         self._on_release = on_release
         self._settled: list[_Settled] = []
         """Records that the transaction has or that were dropped since the last one, for `commit_record`."""
+        self._newest: SourceRecord | None = None
+        """The newest record, if its offset is not noted yet: noting each one takes long."""
         self._records = 0
         self._is_cancelled = False
 
@@ -169,7 +171,12 @@ class ExactlyOnceWork(SourceWork):
         source = attempt.original
         self._sender.send(record, _Delivery(self._settled, source))
         self.used_topics.add(record.topic)
-        self._offsets.add(source.source_partition, source.source_offset)
+        if self._newest is not None and self._newest.source_partition is source.source_partition:
+            self._newest = source
+        else:
+            self._note_newest()
+            self._offsets.add(source.source_partition, source.source_offset)
+            self._newest = source
         self._records += 1
         self._end(self._boundary.after_record(source))
 
@@ -222,6 +229,7 @@ class ExactlyOnceWork(SourceWork):
         if self._is_cancelled:
             return
         began_s = time.monotonic()
+        self._note_newest()
         try:
             offsets = self._offsets.take()
             if offsets or self._sender.is_open:
@@ -238,6 +246,11 @@ class ExactlyOnceWork(SourceWork):
         for record, metadata in settled:
             self.commit_record(record, metadata)
         self.commit_task()
+
+    def _note_newest(self) -> None:
+        newest, self._newest = self._newest, None
+        if newest is not None:
+            self._offsets.add(newest.source_partition, newest.source_offset)
 
     def _count(self) -> None:
         if self._records:

@@ -16,10 +16,9 @@ from penstock.connect.data.records import Offset, Partition, SourceRecord
 
 @dataclass(slots=True, eq=False)
 class SubmittedRecord:
-    """A record on its way to its topic."""
+    """A record on its way to its topic. Its offset is asked for only if it is stored."""
 
-    partition: Partition
-    offset: Offset
+    record: SourceRecord
     is_acknowledged: bool = False
 
 
@@ -28,21 +27,26 @@ class SubmittedRecords:
 
     def __init__(self) -> None:
         self._queues: dict[Hashable, deque[SubmittedRecord]] = {}
+        self._last: tuple[Partition, deque[SubmittedRecord]] | None = None
+        """The partition of the newest record with its queue: most records have the partition of the last."""
 
     def submit(self, record: SourceRecord) -> SubmittedRecord:
         """Add a record behind the others of its partition."""
-        submitted = SubmittedRecord(record.source_partition, record.source_offset)
-        self._queues.setdefault(_hashable(record.source_partition), deque()).append(submitted)
+        submitted = SubmittedRecord(record)
+        partition = record.source_partition
+        if self._last is None or self._last[0] is not partition:
+            self._last = partition, self._queues.setdefault(_hashable(partition), deque())
+        self._last[1].append(submitted)
         return submitted
 
     def withdraw(self, submitted: SubmittedRecord) -> None:
         """Remove the newest record of its partition, which could not be sent."""
-        key = _hashable(submitted.partition)
+        key = _hashable(submitted.record.source_partition)
         queue = self._queues[key]
         assert queue[-1] is submitted, "a newer record of the partition was sent"
         queue.pop()
         if not queue:
-            del self._queues[key]
+            self._forget(key)
 
     def take(self) -> list[tuple[Partition, Offset]]:
         """Return the newest offset of each partition that can be stored now, and forget its records."""
@@ -52,10 +56,14 @@ class SubmittedRecords:
             while queue and queue[0].is_acknowledged:
                 last = queue.popleft()
             if last is not None:
-                found.append((last.partition, last.offset))
+                found.append((last.record.source_partition, last.record.source_offset))
             if not queue:
-                del self._queues[key]
+                self._forget(key)
         return found
+
+    def _forget(self, key: Hashable) -> None:
+        del self._queues[key]
+        self._last = None
 
 
 def _hashable(partition: Mapping[str, Any]) -> Hashable:
