@@ -1,5 +1,4 @@
 import com.fasterxml.jackson.databind.ObjectMapper;
-import io.debezium.connector.postgresql.PostgresConnectorTask;
 import java.io.PrintStream;
 import java.math.BigDecimal;
 import java.nio.ByteBuffer;
@@ -14,12 +13,13 @@ import org.apache.kafka.connect.data.Schema;
 import org.apache.kafka.connect.data.Struct;
 import org.apache.kafka.connect.header.Header;
 import org.apache.kafka.connect.source.SourceRecord;
+import org.apache.kafka.connect.source.SourceTask;
 import org.apache.kafka.connect.source.SourceTaskContext;
 import org.apache.kafka.connect.storage.OffsetStorageReader;
 
 /**
- * Runs a task of Debezium's connector for PostgreSQL without a worker, and prints each of its records as a
- * line of JSON. The first line of the input holds the task's properties as JSON. The task stops when the input ends.
+ * Runs a task of one of Debezium's connectors without a worker, and prints each of its records as a line of
+ * JSON. The first line of the input holds the task's properties as JSON. The task stops when the input ends.
  */
 public class DebeziumRecords {
     private static final ObjectMapper JSON = new ObjectMapper();
@@ -29,7 +29,7 @@ public class DebeziumRecords {
         System.setOut(System.err);
         java.io.BufferedReader input = new java.io.BufferedReader(new java.io.InputStreamReader(System.in, "UTF-8"));
         Map<String, String> properties = JSON.readValue(input.readLine(), Map.class);
-        PostgresConnectorTask task = new PostgresConnectorTask();
+        SourceTask task = (SourceTask) Class.forName(properties.get("connector.class") + "Task").getConstructor().newInstance();
         task.initialize(new Context(properties));
         task.start(properties);
         Thread polling = new Thread(() -> poll(task, lines));
@@ -40,7 +40,7 @@ public class DebeziumRecords {
         polling.join();
     }
 
-    private static void poll(PostgresConnectorTask task, PrintStream lines) {
+    private static void poll(SourceTask task, PrintStream lines) {
         try {
             for (List<SourceRecord> records = task.poll(); records != null; records = task.poll()) {
                 for (SourceRecord record : records) {

@@ -7,7 +7,7 @@ that was created before. All of them therefore see the same messages and the sam
 import json
 import subprocess
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from typing import Any
 
@@ -98,7 +98,7 @@ def debezium_records(port: int, command: list[str], slot: str, more: dict[str, s
     raise AssertionError(f"Debezium's run {slot} ended after {len(records)} records, before the last change")
 
 
-def records_of_task(command: list[str], properties: dict[str, str]) -> Iterator[dict[str, Any]]:
+def records_of_task(command: list[str], properties: dict[str, str]) -> Generator[dict[str, Any]]:
     """Run a task of Debezium's, and give its records as they come; closing the iterator ends the task."""
     pipe = subprocess.PIPE
     process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True)

@@ -5,22 +5,24 @@ from typing import Any
 
 from penstock.connect.cdc.postgres.source import PostgresTask
 from penstock.connect.connector.connector import parsed
+from penstock.connect.connector.source import SourceTask
 from penstock.connect.data.records import Offset, Partition, SourceRecord
 
 EMPTY_POLLS_MAX = 400
 
 
 class Boundaries:
-    """A transaction context that remembers the record after which the transaction ends."""
+    """A transaction context that remembers the records after which the transaction ends."""
 
     def __init__(self) -> None:
         self.last: SourceRecord | None = None
+        self.aborted: SourceRecord | None = None
 
     def commit(self, after: SourceRecord | None = None) -> None:
         self.last = after
 
     def abort(self, after: SourceRecord | None = None) -> None:
-        raise AssertionError("the task never aborts")
+        self.aborted = after
 
 
 class TaskWorker:
@@ -30,7 +32,13 @@ class TaskWorker:
     since the last commit and starts another task from the stored offset.
     """
 
-    def __init__(self, properties: Mapping[str, str], offset: Offset | None = None) -> None:
+    def __init__(
+        self,
+        properties: Mapping[str, str],
+        offset: Offset | None = None,
+        task_class: type[SourceTask] = PostgresTask,
+    ) -> None:
+        self._task_class = task_class
         self.properties = {"topic.prefix": "pre", **properties}
         self.committed: list[SourceRecord] = []
         self.transactions: list[int] = []
@@ -57,6 +65,8 @@ class TaskWorker:
             self._open.append(record)
             if record is self.transaction.last:
                 self._commit()
+            elif record is self.transaction.aborted:
+                self._open, self.stored = [], record.source_offset  # as workers do
         if not records:
             self.task.commit()
         return bool(records)
@@ -90,14 +100,14 @@ class TaskWorker:
         self.task.commit()
         self._open = []
 
-    def _started(self) -> PostgresTask:
-        task = PostgresTask()
+    def _started(self) -> SourceTask:
+        task = self._task_class()
         task.context = self
         task.start(parsed(task.definition, self.properties))
         return task
 
 
-def is_row(record: SourceRecord, table: str, row_id: int) -> bool:
+def is_row(record: SourceRecord, table: str, row_id: int | str) -> bool:
     if record.value is None or not record.topic.endswith(f".{table}"):
         return False
     after: Any = record.value.get("after")

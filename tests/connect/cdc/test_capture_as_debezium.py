@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from postgres_server import restartable_server
 from record_text import differences, written
+
+from postgres_server import restartable_server
 
 pytest.importorskip("psycopg")
 

@@ -5,11 +5,11 @@ import uuid
 
 import pytest
 from confluent_kafka import Consumer
-from postgres_server import restartable_server
 
 from penstock.connect.herding.worker_client import WorkerClient
 from penstock.connect.worker import start
 from penstock.testing import Cluster
+from postgres_server import restartable_server
 
 psycopg = pytest.importorskip("psycopg")
 

@@ -10,9 +10,9 @@ from functools import partial
 from typing import Any
 
 import pytest
-from postgres_server import RunningServer, restartable_server
 
 from long_run import repetitions
+from postgres_server import RunningServer, restartable_server
 
 pytest.importorskip("psycopg")
 

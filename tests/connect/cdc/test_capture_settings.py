@@ -6,14 +6,14 @@ import pytest
 
 pytest.importorskip("psycopg")
 
+from penstock.connect.cdc.configuration import texts_of
 from penstock.connect.cdc.postgres.reading.connecting import Server
 from penstock.connect.cdc.postgres.reading.resuming import ResumePoint
 from penstock.connect.cdc.postgres.reading.slots import SlotState
 from penstock.connect.cdc.postgres.reading.starting import SnapshotMode, decide_start
 from penstock.connect.cdc.postgres.selection.filters import Filters
-from penstock.connect.cdc.postgres.selection.masks import Masks, java_serialized
 from penstock.connect.cdc.postgres.source import PostgresConnector, PostgresTask
-from penstock.connect.cdc.postgres.source.definition import texts_of
+from penstock.connect.cdc.selection.masks import Masks, java_serialized
 from penstock.connect.connector.connector import parsed
 from penstock.connect.errors import ChangesLost, ConfigInvalid, ConnectError
 

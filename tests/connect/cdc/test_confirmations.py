@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("psycopg")
 
-from penstock.connect.cdc.postgres.reading.batches import Batch, BatchQueue
+from penstock.connect.cdc.batches import Batch, BatchQueue
 from penstock.connect.cdc.postgres.reading.confirmations import Confirmations
 from penstock.connect.data.records import SourceRecord
 
@@ -88,3 +88,12 @@ def test_a_queue_raises_its_error_after_the_batches() -> None:
     with pytest.raises(ValueError, match="the end"):
         queue.take(0)
     assert not queue.offer(batch, 0), "the queue is closed"
+
+
+def test_a_queue_keeps_the_error_that_ended_it() -> None:
+    """The thread that reads closes the queue as well when another one has ended it."""
+    queue = BatchQueue(1)
+    queue.close(ValueError("too far behind"))
+    queue.close()
+    with pytest.raises(ValueError, match="too far behind"):
+        queue.take(0)

@@ -38,10 +38,10 @@ def cases() -> dict[str, Any]:
 def _ask() -> str:
     pytest.importorskip("psycopg")
     from debezium_run import record
-    from postgres_server import running_server
 
     from kafka_node import java_command
     from maven_jars import jars_of
+    from postgres_server import running_server
 
     jars = jars_of(HERE / "debezium_pom.xml", "debezium-3.6.1")
     command = java_command(jars, str(HERE / "DebeziumRecords.java"), "-Xmx400m")

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from postgres_server import running_server
 from record_text import differences, written
 from recorded_cases import SNAPSHOT_RUNS, snapshot_questions, type_cases
 
+from postgres_server import running_server
 from recorded_answers import recorded
 
 pytest.importorskip("psycopg")

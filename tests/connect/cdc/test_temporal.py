@@ -6,12 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.connect.cdc.civil import civil_of_days, days_of_civil, iso_timestamp
 from penstock.connect.cdc.postgres.temporal import (
-    civil_of_days,
-    days_of_civil,
     days_of_date,
     iso_interval,
-    iso_timestamp,
     micros_of_time,
     micros_of_timestamp,
     read_interval,

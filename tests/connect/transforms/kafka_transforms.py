@@ -47,11 +47,16 @@ UNEQUAL_AFTER = ("Timestamp missing on record: ", "Invalid regex: ", "static fie
 Described = Any
 
 
-def answers(libs: Path, directory: Path, questions: list[dict[str, Any]]) -> list[Any]:
-    """Return Java's answer to each question; {"error": …, "message": …} if it raised an exception."""
+def answers(
+    libs: Path, directory: Path, questions: list[dict[str, Any]], plugins: Path | None = None
+) -> list[Any]:
+    """Return Java's answer to each question; {"error": …, "message": …} if it raised an exception.
+
+    ``plugins`` is a directory with the jars of transforms that are not Kafka's.
+    """
     asked, answered = directory / "questions", directory / "answers"
     asked.write_text("".join(json.dumps(question) + "\n" for question in questions), encoding="utf-8")
-    class_path = f"{libs}/*"
+    class_path = f"{libs}/*" if plugins is None else f"{libs}/*:{plugins}/*"
     for source in (NOTATION, ORACLE):
         class_path += f":{compiled(class_path, source)}"
     options = (*class_data(libs), *PROGRAM_OPTIONS, *IN_ENGLISH)

@@ -1,4 +1,4 @@
-"""The transforms and predicates of Kafka Connect, by the names of their Java classes."""
+"""The transforms and predicates of Kafka Connect and Debezium, by the names of their Java classes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final, TypeVar
 
 from penstock.connect.errors import ConfigInvalid
+from penstock.connect.transforms.debezium import EventRouter, ExtractNewRecordState
 from penstock.connect.transforms.fields.cast import CastKey, CastValue
 from penstock.connect.transforms.fields.extract_field import (
     ExtractFieldKey,
@@ -59,6 +60,12 @@ TRANSFORMS: Final[Mapping[str, type[Transform]]] = {
 }
 """The transforms by the full names of their classes; the part after the last dot is an alias."""
 
+DEBEZIUM_TRANSFORMS: Final[Mapping[str, type[Transform]]] = {
+    "io.debezium.transforms.ExtractNewRecordState": ExtractNewRecordState,
+    "io.debezium.transforms.outbox.EventRouter": EventRouter,
+}
+"""Debezium's transforms by the full names of their classes; the part after the last dot is an alias."""
+
 PREDICATES: Final[Mapping[str, type[Predicate]]] = {
     f"{_PACKAGE}predicates.HasHeaderKey": HasHeaderKey,
     f"{_PACKAGE}predicates.RecordIsTombstone": RecordIsTombstone,
@@ -69,7 +76,7 @@ PREDICATES: Final[Mapping[str, type[Predicate]]] = {
 
 def find_shipped_transform(name: str) -> type[Transform]:
     """Return the transform with this name or alias. Raises ConfigInvalid if Kafka Connect has none."""
-    return _find(TRANSFORMS, name, "transform")
+    return _find({**TRANSFORMS, **DEBEZIUM_TRANSFORMS}, name, "transform")
 
 
 def find_shipped_predicate(name: str) -> type[Predicate]:

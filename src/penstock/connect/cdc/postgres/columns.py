@@ -15,9 +15,11 @@ import hashlib
 import struct
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
+from penstock.connect.cdc.column_type import ColumnType
+from penstock.connect.cdc.modes import BinaryMode
 from penstock.connect.cdc.postgres.catalog import Catalog, PostgresType
 from penstock.connect.cdc.postgres.containers import Elements, read_array
 from penstock.connect.cdc.postgres.scalars import (
@@ -30,7 +32,7 @@ from penstock.connect.cdc.postgres.scalars import (
     numeric,
     point,
 )
-from penstock.connect.cdc.postgres.settings import BinaryMode, HstoreMode, ValueSettings
+from penstock.connect.cdc.postgres.settings import HstoreMode, ValueSettings
 from penstock.connect.cdc.postgres.times import (
     date_type,
     time_type,
@@ -38,13 +40,13 @@ from penstock.connect.cdc.postgres.times import (
     timestamptz_type,
     timetz_type,
 )
-from penstock.connect.cdc.postgres.value_types import ValueType, bound, strings
+from penstock.connect.cdc.postgres.value_types import ValueType, bound, is_true, strings
 from penstock.connect.data.logical import DATE_NAME
 from penstock.connect.data.schema import BOOLEAN, FLOAT32, FLOAT64, INT16, INT32, INT64, Schema, Type
 from penstock.connect.errors import DataError
 
 _PLAIN: Final[dict[str, ValueType]] = {
-    "bool": ValueType(BOOLEAN, lambda text: text == "t", False),
+    "bool": ValueType(BOOLEAN, is_true, False),
     "int2": ValueType(INT16, int, 0),
     "int4": ValueType(INT32, int, 0),
     "int8": ValueType(INT64, int, 0),
@@ -82,21 +84,6 @@ _BY_SETTINGS: Final[dict[str, Callable[[ValueSettings, int], ValueType]]] = {
 }
 _NO_ARRAYS: Final = {"money", "name", "interval", "bit", "varbit", "xml", "point", "refcursor"}
 """Types whose arrays Debezium leaves out; so do we, for equal schemas."""
-
-
-@dataclass(frozen=True, slots=True)
-class ColumnType:
-    """The schema of a column, and its values. `column_type` gives the one that may not be null.
-
-    `convert` raises DataError for a text that has no value. `fallback` stands for null in a column that may
-    not be null, `null` in one that may, and `unchanged` for a value that the server did not send.
-    """
-
-    schema: Schema
-    convert: Callable[[str], Any]
-    fallback: Any
-    unchanged: Any
-    null: Any = None
 
 
 def column_type(catalog: Catalog, settings: ValueSettings, oid: int, modifier: int) -> ColumnType | None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
+from penstock.connect.cdc.column_type import ColumnType
 from penstock.connect.cdc.postgres.catalog import PostgresType
-from penstock.connect.cdc.postgres.columns import ColumnType
 from penstock.connect.data.struct import Struct
 from penstock.connect.errors import DataError
 

@@ -53,6 +53,9 @@ Column = str | BinaryValue | Unchanged | None
 _TEXT, _BINARY, _NULL, _UNCHANGED = b"tbnu"
 """The kinds of columns in a tuple."""
 
+_BEGIN: Final = struct.Struct(">BQqI")
+_COMMIT: Final = struct.Struct(">BBQQq")
+_BEGIN_KIND, _COMMIT_KIND = b"BC"
 _TWO_PHASE: Final = {
     "b": "begin prepare",
     "P": "prepare",
@@ -75,6 +78,12 @@ class Decoder:
     def decode(self, payload: bytes | memoryview, lsn: int = 0) -> Message:
         """Decode one message. ``lsn`` is its position, for errors. Raises ReplicationProtocolError."""
         data = bytes(payload)
+        if len(data) == _BEGIN.size and data[0] == _BEGIN_KIND:  # each transaction has them, however small
+            _, commit_lsn, time, xid = _BEGIN.unpack(data)
+            return Begin(commit_lsn, time + POSTGRES_EPOCH_US, xid)
+        if len(data) == _COMMIT.size and data[0] == _COMMIT_KIND:
+            _, _, commit_lsn, end_lsn, time = _COMMIT.unpack(data)
+            return Commit(commit_lsn, end_lsn, time + POSTGRES_EPOCH_US)
         kind = chr(data[0]) if data else ""
         reader = _READERS.get(kind)
         if reader is None:

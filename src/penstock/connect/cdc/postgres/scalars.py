@@ -6,17 +6,13 @@ import base64
 import json
 import struct
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any, Final
 
+from penstock.connect.cdc.modes import BinaryMode, DecimalMode
 from penstock.connect.cdc.postgres.containers import read_hstore
-from penstock.connect.cdc.postgres.settings import (
-    BinaryMode,
-    DecimalMode,
-    HstoreMode,
-    IntervalMode,
-    ValueSettings,
-)
+from penstock.connect.cdc.postgres.settings import HstoreMode, IntervalMode, ValueSettings
 from penstock.connect.cdc.postgres.temporal import iso_interval, micros_of_interval, read_interval
 from penstock.connect.cdc.postgres.value_types import ValueType, named
 from penstock.connect.data.logical import DECIMAL_NAME, decimal_schema
@@ -73,7 +69,17 @@ def numeric(settings: ValueSettings, modifier: int) -> ValueType:
         )
     parameters = {"scale": str(scale), "connect.decimal.precision": str(modifier - 4 >> 16 & 0xFFFF)}
     schema = Schema(Type.BYTES, name=DECIMAL_NAME, version=1, parameters=parameters)
-    return ValueType(schema, lambda text: _scaled(text, unit), _scaled("0", unit))
+    return ValueType(schema, ScaledDecimal(scale), _scaled("0", unit))
+
+
+@dataclass(frozen=True, slots=True)
+class ScaledDecimal:
+    """Reads a decimal with a fixed number of digits after the point."""
+
+    scale: int
+
+    def __call__(self, text: str) -> Decimal:
+        return _scaled(text, Decimal(1).scaleb(-self.scale))
 
 
 def _scaled(text: str, unit: Decimal) -> Decimal:

@@ -7,45 +7,36 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from penstock.connect.cdc.column_type import ColumnType
+from penstock.connect.cdc.envelope import SNAPSHOT_MARKER, envelope_schema
+from penstock.connect.cdc.naming import adjuster, data_topic
 from penstock.connect.cdc.postgres.catalog import Catalog, ColumnFacts, PostgresType, TableFacts
-from penstock.connect.cdc.postgres.columns import ColumnType, column_type
+from penstock.connect.cdc.postgres.columns import column_type
 from penstock.connect.cdc.postgres.defaults import default_value
 from penstock.connect.cdc.postgres.messages import Relation, RelationColumn
-from penstock.connect.cdc.postgres.naming import adjuster, data_topic
 from penstock.connect.cdc.postgres.pgoutput import BinaryValue, Column, Unchanged
-from penstock.connect.cdc.postgres.selection.lists import expression
 from penstock.connect.cdc.postgres.settings import ValueSettings
 from penstock.connect.cdc.postgres.value_types import bound
+from penstock.connect.cdc.selection.lists import message_keys
 from penstock.connect.data.schema import (
     INT64,
     OPTIONAL_INT64,
     OPTIONAL_STRING,
     STRING,
     Schema,
-    Type,
 )
 from penstock.connect.data.struct import Struct
-from penstock.connect.errors import ConfigInvalid, DataError
+from penstock.connect.errors import DataError
 
 log = logging.getLogger(__name__)
 
-_SNAPSHOT: Final = Schema(
-    Type.STRING,
-    optional=True,
-    default="false",
-    name="io.debezium.data.Enum",
-    version=1,
-    parameters={
-        "allowed": "true,first,first_in_data_collection,last_in_data_collection,last,false,incremental"
-    },
-)
 SOURCE: Final = Schema.struct(
     {
         "version": STRING,
         "connector": STRING,
         "name": STRING,
         "ts_ms": INT64,
-        "snapshot": _SNAPSHOT,
+        "snapshot": SNAPSHOT_MARKER,
         "db": STRING,
         "sequence": OPTIONAL_STRING,
         "ts_us": OPTIONAL_INT64,
@@ -60,12 +51,6 @@ SOURCE: Final = Schema.struct(
     },
     name="io.debezium.connector.postgresql.Source",
     version=1,
-)
-TRANSACTION_BLOCK: Final = Schema.struct(
-    {"id": STRING, "total_order": INT64, "data_collection_order": INT64},
-    name="event.block",
-    version=1,
-    optional=True,
 )
 
 
@@ -88,7 +73,7 @@ class NamingSettings:
             properties["topic.prefix"],
             adjuster(properties.get("schema.name.adjustment.mode", "none"), is_field=False),
             adjuster(properties.get("field.name.adjustment.mode", "none"), is_field=True),
-            _message_keys(properties.get("message.key.columns", "")),
+            message_keys(properties.get("message.key.columns", "")),
         )
 
 
@@ -219,7 +204,7 @@ def table_schema(
         *(relation.schema, relation.name, topic, tuple(columns), keys),
         key_schema if keys else None,
         value_schema,
-        _envelope(naming.adjust_schema(f"{topic}.Envelope"), value_schema),
+        envelope_schema(naming.adjust_schema(f"{topic}.Envelope"), value_schema, SOURCE),
         tuple(each for each in columns if each.not_null),
     )
 
@@ -272,32 +257,3 @@ class _ColumnMaker:
 def _length(kind: PostgresType, modifier: int) -> int | None:
     """The declared length of a column of text."""
     return modifier - 4 if kind.name in ("varchar", "bpchar") and modifier >= 4 else None
-
-
-def _envelope(name: str, value: Schema) -> Schema:
-    times = {"ts_ms": OPTIONAL_INT64, "ts_us": OPTIONAL_INT64, "ts_ns": OPTIONAL_INT64}
-    parts = {
-        "before": value,
-        "after": value,
-        "source": SOURCE,
-        "transaction": TRANSACTION_BLOCK,
-        "op": STRING,
-    }
-    return Schema.struct({**parts, **times}, name=name, version=2)
-
-
-def _message_keys(text: str) -> Callable[[str, str], Sequence[str] | None]:
-    """``message.key.columns``: ``schema.table:column,column;…``, with regular expressions for tables."""
-    rules = []
-    for rule in filter(None, (each.strip() for each in text.split(";"))):
-        table, colon, columns = rule.rpartition(":")
-        if not colon:
-            raise ConfigInvalid(f"message.key.columns has {rule!r}; expected schema.table:column,column")
-        rules.append(
-            (expression("message.key.columns", table), [each.strip() for each in columns.split(",")])
-        )
-
-    def chosen(schema: str, table: str) -> Sequence[str] | None:
-        return next((names for pattern, names in rules if pattern.fullmatch(f"{schema}.{table}")), None)
-
-    return chosen

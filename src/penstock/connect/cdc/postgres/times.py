@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from penstock.connect.cdc.postgres.settings import TimePrecision, ValueSettings
+from penstock.connect.cdc.civil import DAY_US, iso_date, iso_time, iso_timestamp
+from penstock.connect.cdc.modes import TimePrecision
+from penstock.connect.cdc.postgres.settings import ValueSettings
 from penstock.connect.cdc.postgres.temporal import (
-    DAY_US,
     INFINITE_MICROS,
     INFINITY,
     days_of_date,
-    iso_date,
-    iso_time,
-    iso_timestamp,
     micros_of_time,
     micros_of_timestamp,
     split_zone,
@@ -78,22 +77,35 @@ def timestamp_type(settings: ValueSettings, modifier: int) -> ValueType:
         return ValueType(named(Type.INT64, "io.debezium.time.NanoTimestamp"), _nanos, 0)
     if mode in _ADAPTIVE and _digits(modifier) <= 3:
         schema = named(Type.INT64, "io.debezium.time.Timestamp")
-        return ValueType(schema, lambda text: micros_of_timestamp(text) // 1000, 0)
+        return ValueType(schema, millis_of_timestamp, 0)
     schema = named(Type.INT64, "io.debezium.time.MicroTimestamp")
-    return ValueType(schema, lambda text: min(micros_of_timestamp(text), _INT64_MAX), 0)
+    return ValueType(schema, micros_to_int64, 0)
 
 
 def timestamptz_type(settings: ValueSettings, modifier: int) -> ValueType:
     """timestamptz(digits): a text in UTC with exactly these digits, whatever the mode."""
     schema = named(Type.STRING, "io.debezium.time.ZonedTimestamp")
-    return ValueType(schema, _zoned(_digits(modifier)), "1970-01-01T00:00:00Z")
+    return ValueType(schema, ZonedText(_digits(modifier)), "1970-01-01T00:00:00Z")
 
 
-def _zoned(digits: int) -> Callable[[str], str]:
-    def convert(text: str) -> str:
-        return text if text in INFINITE_MICROS else iso_timestamp(micros_of_timestamp(text), digits)
+def millis_of_timestamp(text: str) -> int:
+    """Milliseconds since 1970. Raises DataError."""
+    return micros_of_timestamp(text) // 1000
 
-    return convert
+
+def micros_to_int64(text: str) -> int:
+    """Microseconds since 1970, at most the largest of 64 bits. Raises DataError."""
+    return min(micros_of_timestamp(text), _INT64_MAX)
+
+
+@dataclass(frozen=True, slots=True)
+class ZonedText:
+    """Turns a timestamp with a zone into text in UTC, with so many digits of a second."""
+
+    digits: int
+
+    def __call__(self, text: str) -> str:
+        return text if text in INFINITE_MICROS else iso_timestamp(micros_of_timestamp(text), self.digits)
 
 
 def _digits(modifier: int) -> int:

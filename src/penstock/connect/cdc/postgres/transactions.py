@@ -1,4 +1,4 @@
-"""Transaction metadata (``provide.transaction.metadata``): boundaries as records, the order of events. Pure.
+"""Transaction metadata (``provide.transaction.metadata``) under PostgreSQL's ids. Pure.
 
 An id is ``<xid>:<LSN>``. As in Debezium, the LSN is that of the event at hand, so the events of a transaction
 have only the transaction's xid in common.
@@ -6,69 +6,26 @@ have only the transaction's xid in common.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
+from penstock.connect.cdc.transactions import TransactionCounts
 from penstock.connect.data.records import SourceRecord
-from penstock.connect.data.schema import INT64, OPTIONAL_INT64, STRING, Schema
-from penstock.connect.data.struct import Struct
-
-_KEY: Final = Schema.struct(
-    {"id": STRING}, name="io.debezium.connector.common.TransactionMetadataKey", version=1
-)
-_COLLECTION: Final = Schema.struct(
-    {"data_collection": STRING, "event_count": INT64}, name="event.collection", version=1, optional=True
-)
-_VALUE: Final = Schema.struct(
-    {
-        "status": STRING,
-        "id": STRING,
-        "event_count": OPTIONAL_INT64,
-        "data_collections": Schema.array(_COLLECTION, optional=True),
-        "ts_ms": INT64,
-    },
-    name="io.debezium.connector.common.TransactionMetadataValue",
-    version=1,
-)
 
 
-class TransactionMetadata:
+class TransactionMetadata(TransactionCounts):
     """Counts the events of the transaction at hand, in total and per table."""
 
-    def __init__(self, prefix: str) -> None:
-        self._topic = f"{prefix}.transaction"
-        self._xid: int | None = None
-        self._total = 0
-        self._counts: dict[str, int] = {}
+    _xid: int | None = None
 
     def begin(self, xid: int, lsn: int, committed_us: int) -> SourceRecord:
         """Start to count; gives the record BEGIN."""
-        self._xid, self._total, self._counts = xid, 0, {}
-        return self._record("BEGIN", lsn, committed_us, None, None)
+        self._xid = xid
+        return self.begin_transaction(f"{xid}:{lsn}", committed_us, str(xid))
 
     def count(self, collection: str, lsn: int) -> list[Any]:
         """Count an event of a table; gives its id and its places in transaction and table."""
-        self._total += 1
-        self._counts[collection] = self._counts.get(collection, 0) + 1
-        return [f"{self._xid}:{lsn}", self._total, self._counts[collection]]
+        return self.count_event(collection, f"{self._xid}:{lsn}")
 
     def end(self, lsn: int, committed_us: int) -> SourceRecord:
         """The record END, with the counts."""
-        collections = [Struct.of_values(_COLLECTION, each) for each in self._counts.items()]
-        return self._record("END", lsn, committed_us, self._total, collections)
-
-    def clear(self) -> None:
-        """Leave the transaction."""
-        self._xid, self._total, self._counts = None, 0, {}
-
-    def offset(self) -> dict[str, Any]:
-        """The part of the offset that names the transaction at hand and its counts."""
-        if self._xid is None:
-            return {}
-        counts = {f"transaction_data_collection_order_{name}": count for name, count in self._counts.items()}
-        return {"transaction_id": str(self._xid), **counts}
-
-    def _record(self, status: str, lsn: int, committed_us: int, *counts: Any) -> SourceRecord:
-        identity = f"{self._xid}:{lsn}"
-        value = Struct.of_values(_VALUE, [status, identity, *counts, committed_us // 1000])
-        key = Struct(_KEY, {"id": identity})
-        return SourceRecord(topic=self._topic, key=key, key_schema=_KEY, value=value, value_schema=_VALUE)
+        return self.end_transaction(f"{self._xid}:{lsn}", committed_us)

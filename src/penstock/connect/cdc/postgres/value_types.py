@@ -31,6 +31,11 @@ def bound(convert: Callable[[str], Any], schema: Schema) -> Callable[[str], Any]
     return bound_convert
 
 
+def is_true(text: str) -> bool:
+    """Whether the text of a boolean is true."""
+    return text == "t"
+
+
 def named(kind: Type, name: str, parameters: Mapping[str, str] | None = None) -> Schema:
     """A schema of one of Debezium's logical types; all have version 1."""
     return Schema(kind, name=name, version=1, parameters=parameters)

@@ -16,13 +16,17 @@ from typing import Any, Final
 
 import psycopg
 
+from penstock.connect.cdc.batches import Batch, BatchQueue
+from penstock.connect.cdc.notifications import NotificationSettings
 from penstock.connect.cdc.postgres.events import EventWriter, Position
 from penstock.connect.cdc.postgres.framing import format_lsn
-from penstock.connect.cdc.postgres.reading.batches import Batch, BatchQueue
+from penstock.connect.cdc.postgres.incremental.companion import SnapshotCompanion
+from penstock.connect.cdc.postgres.incremental.watermarks import MESSAGE_PREFIX
 from penstock.connect.cdc.postgres.reading.publications import ensure_publication, publishes_by_root
 from penstock.connect.cdc.postgres.reading.replication import ReplicationSession, StreamEnded
 from penstock.connect.cdc.postgres.reading.resuming import ResumePoint, position_of
 from penstock.connect.cdc.postgres.reading.settings import CaptureSettings
+from penstock.connect.cdc.postgres.reading.slot_lag import LagSettings, SlotWatch
 from penstock.connect.cdc.postgres.reading.slots import SlotState, drop_slot, slot_state
 from penstock.connect.cdc.postgres.reading.snapshots import (
     begin_snapshot,
@@ -32,6 +36,7 @@ from penstock.connect.cdc.postgres.reading.snapshots import (
 )
 from penstock.connect.cdc.postgres.reading.starting import Start, decide_start
 from penstock.connect.cdc.postgres.reading.streaming import WAIT_S, Stream
+from penstock.connect.cdc.signals import SignalSettings, open_channels
 from penstock.connect.data.records import SourceRecord
 from penstock.connect.errors import ChangesLost, ConnectError
 
@@ -57,11 +62,22 @@ class Capture:
         self._stopping = threading.Event()
         self._confirmed = 0
         self._waiting: list[ReplicationSession | psycopg.Connection[Any]] = []
+        self._own_confirmed: int | None = None
+        self._companion: SnapshotCompanion | None = None
+        self._watch = SlotWatch(
+            *(settings.server, settings.slot, LagSettings.of(settings.properties), self._end_with)
+        )
         self._thread = threading.Thread(target=self._run, name=f"capture {settings.slot}", daemon=True)
 
     def start(self) -> None:
-        """Start the thread."""
+        """Start the thread, and that which watches the slot."""
         self._thread.start()
+        if self._settings.streams:
+            self._watch.start()
+
+    def gauges(self) -> Mapping[str, float]:
+        """Numbers of the slot for metrics."""
+        return self._watch.gauges()
 
     def take(self, timeout_s: float) -> Batch | None:
         """Remove the oldest batch; None if none comes in time. Raises what ended the thread."""
@@ -73,12 +89,15 @@ class Capture:
 
     def stop(self) -> None:
         """End the thread and its connections; drop the slot if the configuration says so."""
+        self._watch.stop()
         self._stopping.set()
         self._queue.close()
         while self._thread.is_alive():
             for each in tuple(self._waiting):
                 with suppress(psycopg.Error):
                     each.cancel()  # a new slot waits for all transactions that write
+            if self._companion is not None:
+                self._companion.cancel()
             self._thread.join(WAIT_S)
         if self._settings.drops_slot:
             self._drop_slot()
@@ -92,6 +111,11 @@ class Capture:
                     log.warning("slot is still in use and was not dropped slot=%s", self._settings.slot)
                     return
                 time.sleep(_DROP_RETRY_S)
+
+    def _end_with(self, error: ConnectError) -> None:
+        """End the thread from another one; the next `take` raises the error."""
+        self._stopping.set()
+        self._queue.close(error)
 
     def _run(self) -> None:
         try:
@@ -109,7 +133,7 @@ class Capture:
         position = Position() if start.takes_snapshot else position_of(self._offset or {})
         with closing(settings.catalog_reader(lambda: settings.server.connect("catalog"))) as catalog:
             writer = EventWriter(
-                *(settings.events, catalog.schema_of, _clock_us, position, settings.filters.message)
+                *(settings.events, catalog.schema_of, _clock_us, position, self._is_captured_message)
             )
             resume = start.resume or ResumePoint(0)
             if start.takes_snapshot:
@@ -119,7 +143,10 @@ class Capture:
                 with self._session() as session:
                     session.create_slot(settings.slot, failover=settings.has_failover)
             if settings.streams and not self._stopping.is_set():
-                self._stream(writer, resume)
+                self._stream(writer, resume, None if start.takes_snapshot else self._offset or {})
+
+    def _is_captured_message(self, prefix: str) -> bool:
+        return prefix != MESSAGE_PREFIX and self._settings.filters.message(prefix)
 
     def _prepare_again(self) -> tuple[Start, SlotState | None]:
         """Prepare, with some more attempts if the server cannot be reached."""
@@ -148,6 +175,8 @@ class Capture:
             if slot is not None and slot.is_lost:
                 drop_slot(connection, settings.slot)
                 slot = None
+            # a session that still reads the slot, such as this task's last one, may yet confirm more
+            self._own_confirmed = None if slot is None or slot.is_active else slot.confirmed
         return start, slot
 
     def _snapshot(self, writer: EventWriter, has_slot: bool, resume: ResumePoint | None) -> int:
@@ -174,7 +203,10 @@ class Capture:
             by_root = publishes_by_root(connection, settings.publication, settings.properties)
             tables = tables_to_read(captured_tables(connection, settings.filters), by_root)
             catalog = settings.catalog_reader(lambda: connection)
-            records = snapshot_records(connection, tables, catalog.schema_of, writer, settings.snapshot)
+            records = snapshot_records(
+                *(connection, tables, catalog.schema_of, writer, settings.snapshot),
+                NotificationSettings.of(settings.properties),
+            )
             log.info(
                 "snapshot starts slot=%s lsn=%s tables=%s", settings.slot, format_lsn(start), len(tables)
             )
@@ -211,13 +243,28 @@ class Capture:
                 return False
         return True
 
-    def _stream(self, writer: EventWriter, resume: ResumePoint) -> None:
-        """Read the stream until stopped, over as many sessions as it takes."""
+    def _stream(self, writer: EventWriter, resume: ResumePoint, offset: Mapping[str, Any] | None) -> None:
+        """Read the stream until stopped, over as many sessions as it takes.
+
+        ``offset`` is the stored one, or None after a snapshot.
+        """
         settings = self._settings
-        stream = Stream(
-            *(settings, writer, resume, self._queue.offer),
-            *(lambda: self._confirmed, self._stopping.is_set, self._beat),
-        )
+        signals = open_channels(SignalSettings.of(settings.properties), settings.naming.prefix)
+        companion = SnapshotCompanion(settings, writer, signals, offset or {}, offset is not None)
+        self._companion = companion
+        signals.start()
+        try:
+            stream = Stream(
+                *(settings, writer, resume, self._queue.offer),
+                *(lambda: self._confirmed, self._stopping.is_set, self._beat, companion),
+            )
+            self._read(stream, writer)
+        finally:
+            signals.stop()
+            companion.close()
+
+    def _read(self, stream: Stream, writer: EventWriter) -> None:
+        settings = self._settings
         attempts = Attempts(settings.retries, settings.slot_retries)
         while not self._stopping.is_set():
             try:
@@ -236,11 +283,22 @@ class Capture:
 
         The transaction of the stored offset may be confirmed already and not come again. Should the slot fall
         back to an older position in a crash of the server, later offsets must not ask for that transaction.
-        The slot belongs to this session by now, so no other one moves it.
+        The slot belongs to this session by now, so no other one moves it. If another one moved it before,
+        transactions are missing.
+
+        Raises:
+            ChangesLost: the slot is beyond what this task has confirmed.
         """
         with closing(self._settings.server.connect("slot")) as connection:
             slot = slot_state(connection, self._settings.slot)
         confirmed = 0 if slot is None else slot.confirmed
+        if self._own_confirmed is not None and confirmed > max(self._own_confirmed, self._confirmed, start):
+            raise ChangesLost(
+                f"the slot {self._settings.slot} was moved to {format_lsn(confirmed)} by someone else, so "
+                "changes before it are lost; take a new snapshot with snapshot.mode=when_needed, or delete "
+                "the connector's offsets"
+            )
+        self._own_confirmed = max(confirmed, self._confirmed)
         writer.position.committed = max(writer.position.committed or 0, start, confirmed)
 
     def _back_off(self, attempts: Attempts, error: Exception) -> None:
@@ -252,14 +310,17 @@ class Capture:
         self._stopping.wait(delay)
 
     def _beat(self) -> None:
-        """Run the user's statement for heartbeats; the stream goes on if it fails."""
-        if self._settings.heartbeat_query:
+        """Run the user's statement for heartbeats, and write a message; the stream goes on if they fail."""
+        statements = [self._settings.heartbeat_query] if self._settings.heartbeat_query else []
+        if self._settings.heartbeat_message:
+            statements.append(f"select pg_logical_emit_message(true, '{MESSAGE_PREFIX}', '')")
+        for statement in statements:
             try:
                 with self._connected("heartbeat") as connection:
                     connection.execute(f"set statement_timeout = '{_BEAT_TIMEOUT_S}s'".encode())
-                    connection.execute(self._settings.heartbeat_query.encode())
+                    connection.execute(statement.encode())
             except psycopg.Error as error:
-                log.warning("heartbeat.action.query failed reason=%s", error)
+                log.warning("heartbeat failed statement=%s reason=%s", statement, error)
 
 
 class Attempts:

@@ -10,7 +10,7 @@ import threading
 from collections import deque
 from collections.abc import Sequence
 
-from penstock.connect.cdc.postgres.reading.batches import Batch
+from penstock.connect.cdc.batches import Batch
 from penstock.connect.data.records import SourceRecord
 
 

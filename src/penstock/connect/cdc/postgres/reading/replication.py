@@ -115,9 +115,12 @@ class ReplicationSession:
                 libpq.consume_input()
         return frames
 
-    def confirm(self, received: int, flushed: int) -> None:
-        """Send a status update: WAL before ``flushed`` is not needed again. Raises psycopg.Error."""
-        self._libpq.put_copy_data(status_update(received, flushed, time.time_ns() // 1000))
+    def confirm(self, received: int, flushed: int, asks: bool = False) -> None:
+        """Send a status update: WAL before ``flushed`` is not needed again.
+
+        If it ``asks``, the server answers at once with its position. Raises psycopg.Error.
+        """
+        self._libpq.put_copy_data(status_update(received, flushed, time.time_ns() // 1000, asks))
         self._libpq.flush()
 
     def _end_of_stream(self) -> Exception:

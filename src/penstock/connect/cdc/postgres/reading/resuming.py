@@ -10,10 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from penstock.connect.cdc.postgres.events import Position
 from penstock.connect.data.records import SourceRecord
+
+SLOT_POSITION: Final = "lsn_slot"
+"""In offsets with ``offset.mismatch.strategy=trust_offset``: the position that the record confirms."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from penstock.connect.cdc.postgres.reading.snapshots import SnapshotSettings
 from penstock.connect.cdc.postgres.reading.starting import SnapshotMode
 from penstock.connect.cdc.postgres.schemas import ColumnRules, NamingSettings
 from penstock.connect.cdc.postgres.selection.filters import Filters
-from penstock.connect.cdc.postgres.selection.masks import Masks
+from penstock.connect.cdc.selection.masks import Masks
 
 
 @dataclass(frozen=True)
@@ -45,11 +45,14 @@ class CaptureSettings:
     status_s: float
     heartbeat_s: float
     heartbeat_query: str
+    heartbeat_message: bool
     retries: int
     slot_retries: int
     retry_first_s: float
     retry_most_s: float
     advances_when_idle: bool
+    trusts_offset: bool
+    """Whether only stored offsets are confirmed: a slot beyond the offset was then moved by someone else."""
 
     @staticmethod
     def of(properties: Mapping[str, str], version: str, run_id: str) -> CaptureSettings:
@@ -83,11 +86,13 @@ class CaptureSettings:
             status_s=number("status.update.interval.ms", 10_000) / 1000,
             heartbeat_s=number("heartbeat.interval.ms", 0) / 1000,
             heartbeat_query=properties.get("heartbeat.action.query", ""),
+            heartbeat_message=is_on("heartbeat.emit.message"),
             retries=number("errors.max.retries", -1),
             slot_retries=number("slot.max.retries", 6),
             retry_first_s=number("errors.retry.delay.initial.ms", 300) / 1000,
             retry_most_s=number("errors.retry.delay.max.ms", 10_000) / 1000,
             advances_when_idle=properties.get("lsn.flush.mode", "connector").lower() != "manual",
+            trusts_offset=properties.get("offset.mismatch.strategy", "").lower() == "trust_offset",
         )
 
     @property

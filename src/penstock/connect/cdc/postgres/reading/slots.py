@@ -10,15 +10,19 @@ from penstock.connect.errors import ConfigInvalid
 
 _WITH_STATUS_VERSION: Final = 130000
 _QUERY: Final = """
-select plugin::text, database::text, (confirmed_flush_lsn - '0/0')::int8, {status}
+select plugin::text, database::text, (confirmed_flush_lsn - '0/0')::int8, {status}, active
 from pg_replication_slots where slot_name = %s"""
 
 
 class SlotState(NamedTuple):
-    """A slot for pgoutput of this database. A slot that is lost cannot be read any more."""
+    """A slot for pgoutput of this database. A slot that is lost cannot be read any more.
+
+    A slot is active while a session reads it.
+    """
 
     confirmed: int
     is_lost: bool
+    is_active: bool = False
 
 
 def slot_state(connection: psycopg.Connection[Any], name: str) -> SlotState | None:
@@ -32,13 +36,13 @@ def slot_state(connection: psycopg.Connection[Any], name: str) -> SlotState | No
     row = connection.execute(query.encode(), [name]).fetchone()
     if row is None:
         return None
-    plugin, database, confirmed, status = row
+    plugin, database, confirmed, status, is_active = row
     if plugin != "pgoutput" or database != connection.info.dbname:
         raise ConfigInvalid(
             f"slot.name is {name!r}, a slot of the plugin {plugin} in the database {database}; expected one "
             f"of pgoutput in {connection.info.dbname}, or a name that is free"
         )
-    return SlotState(confirmed or 0, status == "lost")
+    return SlotState(confirmed or 0, status == "lost", is_active)
 
 
 def drop_slot(connection: psycopg.Connection[Any], name: str) -> bool:

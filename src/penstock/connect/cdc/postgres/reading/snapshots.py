@@ -8,6 +8,7 @@ those, and generated columns are left out, since the stream does not have them.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
@@ -15,15 +16,20 @@ from typing import Any, Final, NamedTuple
 import psycopg
 from psycopg import sql
 
+from penstock.connect.cdc.notifications import NotificationSettings, Notifier
+from penstock.connect.cdc.postgres.changes import RecordPlan
+from penstock.connect.cdc.postgres.copy_text import read_row
 from penstock.connect.cdc.postgres.events import EventWriter
+from penstock.connect.cdc.postgres.kernels import copied_row, tuple_data
 from penstock.connect.cdc.postgres.messages import Relation, RelationColumn
-from penstock.connect.cdc.postgres.reading.copy_text import read_row
 from penstock.connect.cdc.postgres.schemas import TableSchema
 from penstock.connect.cdc.postgres.selection.filters import Filters
-from penstock.connect.cdc.postgres.selection.lists import any_of
+from penstock.connect.cdc.selection.lists import any_of
 from penstock.connect.data.records import SourceRecord
 
 log = logging.getLogger(__name__)
+
+NO_NOTIFICATIONS: Final = NotificationSettings()
 
 _TABLES_QUERY: Final = """
 select c.oid::int8, n.nspname::text, c.relname::text, c.relkind::text, c.relispartition,
@@ -83,9 +89,16 @@ class SnapshotSettings:
         )
 
 
-def captured_tables(connection: psycopg.Connection[Any], filters: Filters) -> list[Table]:
-    """The tables that pass the filters, in the order in which snapshots read them."""
-    tables = [_table(*row) for row in connection.execute(_TABLES_QUERY.encode())]
+def captured_tables(
+    connection: psycopg.Connection[Any], filters: Filters, name: str | None = None
+) -> list[Table]:
+    """The tables that pass the filters, in the order in which snapshots read them.
+
+    With a ``name``, as ``schema.table``, only the table of that name.
+    """
+    only = "" if name is None else " and n.nspname || '.' || c.relname = %s"
+    rows = connection.execute(f"{_TABLES_QUERY}{only}".encode(), None if name is None else [name])
+    tables = [_table(*row) for row in rows]
     chosen = [each for each in tables if filters.has_table(each.relation.schema, each.relation.name)]
     return sorted(chosen, key=lambda each: filters.rank(each.relation.schema, each.relation.name))
 
@@ -115,25 +128,51 @@ def snapshot_records(
     schema_of: Callable[[Relation, frozenset[str]], TableSchema | None],
     writer: EventWriter,
     settings: SnapshotSettings,
+    notifications: NotificationSettings = NO_NOTIFICATIONS,
 ) -> Iterator[SourceRecord]:
-    """The records of all rows; the session is inside the snapshot's transaction."""
+    """The records of all rows, and notifications; the session is inside the snapshot's transaction."""
+    told: list[SourceRecord] = []
+    notifier = Notifier(notifications, writer.prefix, lambda: time.time_ns() // 1_000_000, told.append)
+    notifier.initial("STARTED")
+    for record in _row_records(connection, tables, schema_of, writer, settings, notifier):
+        while told:
+            yield writer.in_snapshot(told.pop(0), is_last=False)
+        yield record
+    notifier.initial("COMPLETED")
+    while told:
+        yield writer.in_snapshot(told.pop(0), is_last=True)
+
+
+def _row_records(
+    connection: psycopg.Connection[Any],
+    tables: Sequence[Table],
+    schema_of: Callable[[Relation, frozenset[str]], TableSchema | None],
+    writer: EventWriter,
+    settings: SnapshotSettings,
+    notifier: Notifier,
+) -> Iterator[SourceRecord]:
     chosen = [
         (each, table)
         for each in tables
         if settings.is_included(f"{each.relation.schema}.{each.relation.name}")
         and (table := schema_of(each.relation, frozenset())) is not None
     ]
-    held: tuple[TableSchema, Sequence[str | None], bool, bool] | None = None
+    names = ",".join(f"{table.schema}.{table.table}" for _, table in chosen)
+    held: tuple[RecordPlan, bytes, bool, bool] | None = None
     for number, (each, table) in enumerate(chosen):
-        is_first, count = True, 0
+        is_first, count, name = True, 0, f"{table.schema}.{table.table}"
+        plan = writer.plan(table, len(each.relation.columns))
+        notifier.initial("IN_PROGRESS", current_collection_in_progress=name, data_collections=names)
         for row in _rows(connection, each, settings):
             if held is not None:
-                yield writer.snapshot(held[0], held[1], _marker(held[2], held[3], held[0] is not table))
-            held = (table, row, is_first, number == 0)
+                yield writer.snapshot_row(held[0], held[1], _marker(held[2], held[3], held[0] is not plan))
+            held = (plan, row, is_first, number == 0)
             is_first, count = False, count + 1
-        log.info("snapshot read table=%s.%s rows=%s", table.schema, table.table, count)
+        log.info("snapshot read table=%s rows=%s", name, count)
+        ended = {"scanned_collection": name, "total_rows_scanned": str(count), "status": "SUCCEEDED"}
+        notifier.initial("TABLE_SCAN_COMPLETED", data_collections=names, **ended)
     if held is not None:
-        yield writer.snapshot(held[0], held[1], "last")
+        yield writer.snapshot_row(held[0], held[1], "last")
 
 
 def _marker(is_first: bool, in_first_table: bool, is_last: bool) -> str:
@@ -144,10 +183,8 @@ def _marker(is_first: bool, in_first_table: bool, is_last: bool) -> str:
     return "first_in_data_collection" if is_first else "true"
 
 
-def _rows(
-    connection: psycopg.Connection[Any], table: Table, settings: SnapshotSettings
-) -> Iterator[list[str | None]]:
-    """The rows with a text for each column of the relation."""
+def _rows(connection: psycopg.Connection[Any], table: Table, settings: SnapshotSettings) -> Iterator[bytes]:
+    """The rows as TupleData with the columns of the relation."""
     relation = table.relation
     names = [each.name for each in relation.columns]
     statement = settings.statements.get(f"{relation.schema}.{relation.name}")
@@ -165,8 +202,11 @@ def _rows(
         places = [by_name.get(name, -1) for name in names]
     with connection.cursor().copy(sql.SQL("copy ({}) to stdout").format(query)) as copy:
         for block in copy:
-            row = read_row(str(block, "utf-8")[:-1])
-            yield row if places is None else [None if place < 0 else row[place] for place in places]
+            if places is None:
+                yield copied_row(block)
+            else:
+                row = read_row(str(block, "utf-8")[:-1])
+                yield tuple_data([None if place < 0 else row[place] for place in places])
 
 
 def _table(

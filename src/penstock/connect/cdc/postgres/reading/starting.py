@@ -7,7 +7,7 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from penstock.connect.cdc.postgres.framing import format_lsn
-from penstock.connect.cdc.postgres.reading.resuming import ResumePoint
+from penstock.connect.cdc.postgres.reading.resuming import SLOT_POSITION, ResumePoint
 from penstock.connect.cdc.postgres.reading.slots import SlotState
 from penstock.connect.errors import ChangesLost, ConfigInvalid
 
@@ -59,7 +59,7 @@ def decide_start(
     resume = ResumePoint.of(offset)
     if mode is SnapshotMode.INITIAL_ONLY:
         return Start(False, resume)
-    problem = _problem(resume, slot, slot_name, end)
+    problem = _problem(resume, slot, slot_name, end) or _moved(offset, slot, slot_name)
     if problem is None:
         return Start(False, resume)
     if mode is SnapshotMode.WHEN_NEEDED:
@@ -86,6 +86,17 @@ def _is_in_snapshot(offset: Mapping[str, Any]) -> bool:
     """Whether the offset is of a record in the middle of a snapshot, which has to begin again."""
     is_snapshot = bool(offset.get("snapshot")) and not offset.get("messageType")
     return is_snapshot and not (offset.get("snapshot_completed") or offset.get("last_snapshot_record"))
+
+
+def _moved(offset: Mapping[str, Any], slot: SlotState | None, slot_name: str) -> str | None:
+    """Whether the slot is beyond the stored offset, if offsets tell how far it may be."""
+    allowed = offset.get(SLOT_POSITION)
+    if slot is None or allowed is None or slot.confirmed <= allowed:
+        return None
+    return (
+        f"the slot {slot_name} is at {format_lsn(slot.confirmed)}, beyond {format_lsn(allowed)} of the "
+        "stored offset: someone else moved it, or it was created again"
+    )
 
 
 def _problem(resume: ResumePoint, slot: SlotState | None, slot_name: str, end: int) -> str | None:

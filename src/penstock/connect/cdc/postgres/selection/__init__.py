@@ -1,1 +1,1 @@
-"""Which tables and columns are captured, and how values of columns are masked, by Debezium's lists. Pure."""
+"""Which schemas, tables, columns and messages are captured. Pure."""

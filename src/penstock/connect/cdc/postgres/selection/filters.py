@@ -8,7 +8,7 @@ from typing import Final
 
 import regex
 
-from penstock.connect.cdc.postgres.selection.lists import either, expressions
+from penstock.connect.cdc.selection.lists import either, expressions
 
 _SYSTEM_SCHEMAS: Final = {"pg_catalog", "information_schema", "pg_toast"}
 _SYSTEM_TABLES: Final = {"spatial_ref_sys"}
@@ -28,6 +28,8 @@ class Filters:
     message: Callable[[str], bool]
     order: tuple[regex.Pattern[str], ...]
     """The expressions of ``table.include.list``: snapshots read tables in their order."""
+    signal_table: str = ""
+    """The table of signals, which is always captured, as ``schema.table``."""
 
     @staticmethod
     def of(properties: Mapping[str, str]) -> Filters:
@@ -39,13 +41,18 @@ class Filters:
 
         order = expressions("table.include.list", properties.get("table.include.list", ""))
         return Filters(
-            of_kind("schema"), of_kind("table"), of_kind("column"), of_kind("message.prefix"), tuple(order)
+            *(of_kind("schema"), of_kind("table"), of_kind("column"), of_kind("message.prefix")),
+            tuple(order),
+            properties.get("signal.data.collection", "").strip(),
         )
 
     def has_table(self, schema: str, table: str) -> bool:
         """Whether a table is captured; tables of the system never are."""
+        name = f"{schema}.{table}"
+        if name == self.signal_table:
+            return True
         is_system = schema in _SYSTEM_SCHEMAS or table in _SYSTEM_TABLES or schema.startswith("pg_temp")
-        return not is_system and self.schema(schema) and self.table(f"{schema}.{table}")
+        return not is_system and self.schema(schema) and self.table(name)
 
     def rank(self, schema: str, table: str) -> tuple[int, str]:
         """A key to sort tables by: the place of the expression that includes them, then their name."""

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from penstock.connect.cdc.postgres.selection.filters import Filters
-from penstock.connect.cdc.postgres.selection.masks import Masks
 from penstock.connect.cdc.postgres.source.task import PostgresTask
+from penstock.connect.cdc.selection.masks import Masks
 from penstock.connect.connector.source import SourceConnector, SourceTask
 from penstock.connect.data.records import Offset, Partition
 from penstock.connect.definitions.config_def import ConfigValue

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
-from penstock.connect.definitions.config_def import ConfigDef, ConfigType, Importance, Password
-from penstock.connect.definitions.validators import CaseInsensitiveValidString, NonEmptyString, Range
+from penstock.connect.cdc.configuration import define_keys
+from penstock.connect.definitions.config_def import ConfigDef, ConfigType, Password
+from penstock.connect.definitions.validators import Range
 
 _TEXTS: Final = {
     "database.hostname": "Address of the server.",
@@ -53,6 +53,14 @@ _OPTIONAL_TEXTS: Final = {
         "The text in place of a value that the server did not send because it did not change.",
     ),
     "heartbeat.action.query": ("", "SQL that runs before each heartbeat."),
+    "signal.data.collection": ("", "The table of signals, as schema.table."),
+    "signal.enabled.channels": ("source", "Where signals are read: source, kafka, file."),
+    "signal.kafka.topic": (None, "The topic of signals; by default the topic prefix and -signal."),
+    "signal.kafka.bootstrap.servers": ("", "Addresses of the brokers of the topic of signals."),
+    "signal.kafka.groupId": ("kafka-signal", "The consumer group that reads the topic of signals."),
+    "signal.file": ("file-signals.txt", "The file of signals, with a JSON object per line."),
+    "notification.enabled.channels": ("", "Where notifications are sent: sink, log."),
+    "notification.sink.topic.name": (None, "The topic of notifications."),
 }
 _CHOICES: Final = {
     "plugin.name": (("pgoutput",), "pgoutput", "The plugin of the slot."),
@@ -70,6 +78,16 @@ _CHOICES: Final = {
         ("all_tables", "filtered", "no_tables", "disabled"),
         "all_tables",
         "The tables of the publication if it has to be made.",
+    ),
+    "offset.mismatch.strategy": (
+        ("no_validation", "trust_offset", "trust_slot", "trust_greater_lsn"),
+        "no_validation",
+        "With trust_offset, a slot beyond the stored offset fails the task; heartbeats let the slot advance.",
+    ),
+    "slot.lag.action": (
+        ("warn", "fail"),
+        "warn",
+        "What a slot that keeps more than slot.lag.max.bytes does to the task.",
     ),
     "lsn.flush.mode": (
         ("connector", "connector_and_driver", "manual"),
@@ -90,6 +108,11 @@ _CHOICES: Final = {
         "bytes",
         "What bytea becomes.",
     ),
+    "incremental.snapshot.watermarking.strategy": (
+        ("insert_insert", "insert_delete"),
+        "insert_insert",
+        "Whether the row that marks a chunk's end is inserted, or that of its begin deleted.",
+    ),
     "interval.handling.mode": (("numeric", "string"), "numeric", "What interval becomes."),
     "hstore.handling.mode": (("json", "map"), "json", "What hstore becomes."),
     "schema.name.adjustment.mode": (
@@ -105,6 +128,7 @@ _CHOICES: Final = {
 }
 _SWITCHES: Final = {
     "database.tcpKeepAlive": (True, "Whether TCP notices a server that is gone."),
+    "read.only": (False, "Whether incremental snapshots write nothing into the database."),
     "slot.failover": (False, "Whether a new slot is kept in step on standbys (PostgreSQL 17)."),
     "slot.drop.on.stop": (False, "Whether the slot is dropped when the task stops; changes then get lost."),
     "publish.via.partition.root": (
@@ -118,6 +142,8 @@ _SWITCHES: Final = {
 _NUMBERS: Final = {
     "database.port": (5432, 1, "Port of the server."),
     "max.batch.size": (2048, 1, "Records that one poll returns, about."),
+    "incremental.snapshot.chunk.size": (1024, 1, "Rows that an incremental snapshot reads at once."),
+    "signal.poll.interval.ms": (5000, 1, "Milliseconds between looks for signals in files and topics."),
     "max.queue.size": (8192, 1, "Records that are read ahead, about."),
     "poll.interval.ms": (500, 1, "Milliseconds that a poll waits for records."),
     "status.update.interval.ms": (10_000, 1, "Milliseconds between status replies to the server."),
@@ -126,6 +152,7 @@ _NUMBERS: Final = {
     "errors.max.retries": (-1, -1, "Attempts to connect again after one failed; -1 for no limit."),
     "errors.retry.delay.initial.ms": (300, 1, "Milliseconds before the first attempt to connect again."),
     "errors.retry.delay.max.ms": (10_000, 1, "Longest time in milliseconds between attempts."),
+    "slot.lag.check.interval.ms": (60_000, 1, "Milliseconds between looks at the lag of the slot."),
     "money.fraction.digits": (2, 0, "Digits after the point in values of money."),
 }
 
@@ -134,11 +161,11 @@ WITHOUT_EFFECT: Final = frozenset(
         *("column.propagate.source.type", "converters", "datatype.propagate.source.type"),
         *(
             "event.processing.failure.handling.mode",
-            "incremental.snapshot.chunk.size",
+            "incremental.snapshot.allow.schema.changes",
             "max.queue.size.in.bytes",
         ),
-        *("notification.enabled.channels", "offset.mismatch.strategy", "post.processors", "read.only"),
-        *("replica.identity.autoset.values", "signal.data.collection", "signal.enabled.channels"),
+        "post.processors",
+        *("replica.identity.autoset.values",),
         *("snapshot.lock.timeout.ms", "snapshot.locking.mode", "snapshot.max.threads"),
         *("sourceinfo.struct.maker", "topic.naming.strategy", "xmin.fetch.interval.ms"),
     }
@@ -149,33 +176,21 @@ WITHOUT_EFFECT: Final = frozenset(
 def definition() -> ConfigDef:
     """The keys of the configuration, besides those with a part of their own such as column.mask.…"""
     made = ConfigDef()
-    for name, doc in _TEXTS.items():
-        made.define(name, ConfigType.STRING, validator=NonEmptyString(), importance=Importance.HIGH, doc=doc)
-    made.define("database.password", ConfigType.PASSWORD, Password(""), doc="The user's password.")
+    define_keys(made, _TEXTS, _OPTIONAL_TEXTS, _CHOICES, _SWITCHES, _NUMBERS)
     made.define(
         "database.sslpassword", ConfigType.PASSWORD, Password(""), doc="Password of the client's key."
     )
-    for name, (text, doc) in _OPTIONAL_TEXTS.items():
-        made.define(name, ConfigType.STRING, text, doc=doc)
-    for name, (allowed, choice, doc) in _CHOICES.items():
-        made.define(name, ConfigType.STRING, choice, CaseInsensitiveValidString(*allowed), doc=doc)
-    for name, (is_on, doc) in _SWITCHES.items():
-        made.define(name, ConfigType.BOOLEAN, is_on, doc=doc)
-    for name, (number, least, doc) in _NUMBERS.items():
-        made.define(name, ConfigType.INT, number, Range(least), doc=doc)
+    made.define(
+        "slot.lag.max.bytes",
+        ConfigType.LONG,
+        0,
+        Range(0),
+        doc="Bytes of WAL that the slot may keep on the server's disk; 0 for no limit.",
+    )
+    made.define(
+        "heartbeat.emit.message",
+        ConfigType.BOOLEAN,
+        False,
+        doc="Whether each heartbeat writes a logical message into the WAL, so that quiet databases move on.",
+    )
     return made
-
-
-def texts_of(config: Mapping[str, Any]) -> dict[str, str]:
-    """The configuration as text again, from values that `definition` parsed and others."""
-    return {name: _text(value) for name, value in config.items() if value is not None}
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, Password):
-        return value.value
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, list | tuple):
-        return ",".join(map(str, value))
-    return str(value)

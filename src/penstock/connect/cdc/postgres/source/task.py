@@ -13,7 +13,8 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from penstock.connect.cdc.postgres.source.definition import WITHOUT_EFFECT, definition, texts_of
+from penstock.connect.cdc.configuration import texts_of
+from penstock.connect.cdc.postgres.source.definition import WITHOUT_EFFECT, definition
 from penstock.connect.connector.source import RecordMetadata, SourceTask
 from penstock.connect.data.records import SourceRecord
 from penstock.connect.definitions.config_def import ConfigDef
@@ -79,6 +80,10 @@ class PostgresTask(SourceTask):
     def commit_record(self, record: SourceRecord, metadata: RecordMetadata | None) -> None:
         """Note that a record is in its topic."""
         self._confirmations.reported(record)
+
+    def gauges(self) -> Mapping[str, float]:
+        """Return how far the slot is behind."""
+        return {} if self._capture is None else self._capture.gauges()
 
     def stop(self) -> None:
         """End the thread that reads, and its connections."""

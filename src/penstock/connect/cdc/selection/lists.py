@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import regex
@@ -46,3 +46,23 @@ def either(include_name: str, include: str, exclude_name: str, exclude: str) -> 
         return any_of(include_name, include)
     excluded = any_of(exclude_name, exclude)
     return lambda value: not excluded(value)
+
+
+def message_keys(text: str) -> Callable[[str, str], Sequence[str] | None]:
+    """Read ``message.key.columns``: ``schema.table:column,column;…``, with regular expressions for tables.
+
+    The function gives the columns of a schema's (or database's) table, or None. Raises ConfigInvalid.
+    """
+    rules = []
+    for rule in filter(None, (each.strip() for each in text.split(";"))):
+        table, colon, columns = rule.rpartition(":")
+        if not colon:
+            raise ConfigInvalid(f"message.key.columns has {rule!r}; expected schema.table:column,column")
+        rules.append(
+            (expression("message.key.columns", table), [each.strip() for each in columns.split(",")])
+        )
+
+    def chosen(schema: str, table: str) -> Sequence[str] | None:
+        return next((names for pattern, names in rules if pattern.fullmatch(f"{schema}.{table}")), None)
+
+    return chosen

@@ -15,12 +15,14 @@ class Batch(NamedTuple):
     """Records in their order, and the places where transactions end.
 
     ``ends`` has a pair for each end of a transaction: the number of this batch's records before it, and the
-    position after its commit. ``boundary`` is the last record that ends a transaction, or None.
+    position after its commit. ``boundary`` is the last record that ends a transaction, or None. The records
+    of a batch that ``aborts`` end a transaction that the database never committed.
     """
 
     records: Sequence[SourceRecord]
     ends: Sequence[tuple[int, int]]
     boundary: SourceRecord | None
+    aborts: bool = False
 
 
 class BatchQueue:
@@ -63,10 +65,12 @@ class BatchQueue:
                 return batch
             if self._error is not None:
                 raise self._error
+            self._changed.wait(deadline - time.monotonic())  # nothing comes, so callers must not spin
             return None
 
     def close(self, error: BaseException | None = None) -> None:
-        """Let no more batches in; ``error`` is raised once those inside are taken."""
+        """Let no more batches in; the first ``error`` is raised once those inside are taken."""
         with self._changed:
-            self._is_closed, self._error = True, error
+            self._is_closed = True
+            self._error = self._error or error
             self._changed.notify_all()

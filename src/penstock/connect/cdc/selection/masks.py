@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from penstock.connect.cdc.postgres.columns import ColumnType
-from penstock.connect.cdc.postgres.selection.lists import any_of
+from penstock.connect.cdc.column_type import ColumnType
+from penstock.connect.cdc.selection.lists import any_of
 from penstock.connect.data.schema import Type
 from penstock.connect.errors import ConfigInvalid
 
