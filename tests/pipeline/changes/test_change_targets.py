@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from penstock.arrow.table_rows import fitted
 from penstock.extras import MissingExtra
 from penstock.spark import DeltaTarget, Edit, IcebergTarget, TargetTable
-from penstock.spark.changes.targets.table import fitted
 
 FIRST = pa.schema([("id", pa.int64()), ("n", pa.int16()), ("v", pa.string())])
 KEYS = ("id", "n")
@@ -105,3 +105,22 @@ def test_iceberg_tables_are_in_a_namespace() -> None:
         ValueError, match=r"found the Iceberg table 'orders': expected catalog.namespace.table"
     ):
         IcebergTarget("orders")
+
+
+def test_a_batch_of_iceberg_is_not_repeated_if_two_drivers_write_it(tmp_path: Path) -> None:
+    pytest.importorskip("pyiceberg", reason="the extra iceberg is not installed")
+    properties = {"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": f"file://{tmp_path}"}
+    first = IcebergTarget("lake.inventory.orders", catalog_properties=properties)
+    first.write(edit(FIRST, [(1, 1, "a")]), "query", 0)
+
+    class Late(IcebergTarget):
+        """A driver that lives on after it was replaced: its successor commits before it."""
+
+        def _commit(self, table: Any, edit: Edit, writer: str, batch: int) -> None:
+            if first.applied(writer) != batch:
+                first.write(edit, writer, batch)
+            super()._commit(table, edit, writer, batch)
+
+    late = Late("lake.inventory.orders", catalog_properties=properties)
+    late.write(edit(FIRST, [(2, 1, "b")]), "query", 1)
+    assert rows(late) == [(1, 1, "a"), (2, 1, "b")]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
+from penstock.arrow.table_rows import fitted, identities
 from penstock.extras import needs_extra
-from penstock.spark.changes.targets.table import Edit, fitted, identities
+from penstock.spark.changes.targets.table import Edit
 
 if TYPE_CHECKING:
     from pyiceberg.expressions import BooleanExpression
@@ -16,6 +18,10 @@ if TYPE_CHECKING:
 
 APPLIED: Final = "penstock.applied."
 """Begins the table property with the last batch of a query; snapshots could expire, properties don't."""
+
+RETRIES: Final = "commit.retry.num-retries"
+ATTEMPTS: Final = 10
+"""Commits that are tried; each begins with the table as it is then."""
 
 
 class IcebergTarget:
@@ -39,8 +45,7 @@ class IcebergTarget:
 
     def applied(self, writer: str) -> int | None:
         table = self._open()
-        found = None if table is None else table.properties.get(APPLIED + writer)
-        return None if found is None else int(found)
+        return None if table is None else last_batch(table, writer)
 
     def rows(self, column: str, values: pa.Array | None) -> pa.Table:
         table = self._open()
@@ -48,9 +53,26 @@ class IcebergTarget:
         return _rows(table, column, values)
 
     def write(self, edit: Edit, writer: str, batch: int) -> None:
+        from pyiceberg.exceptions import CommitFailedException
+
+        for attempt in range(ATTEMPTS):
+            table = self._open() or self._create(edit.put.schema)
+            if is_applied(table, writer, batch):
+                return  # by a driver that was replaced, or by a commit whose answer was lost
+            # pyiceberg would repeat a commit by itself, though the table has the batch by then, or rows of
+            # another writer that this edit replaces. This is set in memory only.
+            table.metadata.properties[RETRIES] = "0"
+            try:
+                self._commit(table, edit, writer, batch)
+                return
+            except CommitFailedException:
+                if attempt + 1 == ATTEMPTS:
+                    raise
+                time.sleep(0.01 * (1 << attempt))
+
+    def _commit(self, table: Table, edit: Edit, writer: str, batch: int) -> None:
         from pyiceberg.expressions import AlwaysTrue
 
-        table = self._open() or self._create(edit.put.schema)
         column = edit.identity[0]
         touched = pa.concat_tables([edit.put.select([column]), edit.removed.select([column])])
         values = touched[column].combine_chunks()
@@ -84,6 +106,18 @@ class IcebergTarget:
     def _create(self, columns: pa.Schema) -> Table:
         self._catalog.create_namespace_if_not_exists(self._name.rpartition(".")[0])
         return self._catalog.create_table_if_not_exists(self._name, columns)
+
+
+def last_batch(table: Table, writer: str) -> int | None:
+    """Return the id of the last batch of a query that a table has; None if there is none."""
+    found = table.properties.get(APPLIED + writer)
+    return None if found is None else int(found)
+
+
+def is_applied(table: Table, writer: str, batch: int) -> bool:
+    """Whether a table has a query's batch already."""
+    last = last_batch(table, writer)
+    return last is not None and last >= batch
 
 
 def _rows(table: Table, column: str, values: pa.Array | None) -> pa.Table:
