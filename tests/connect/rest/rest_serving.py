@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+from prometheus_client import CollectorRegistry
 from small_herder import SmallHerder
 
 from penstock.connect.configs.worker import distributed_definition
@@ -49,7 +50,7 @@ def serving(
     server = RestServer(settings, client, timeout_s=timeout_s, health_timeout_s=timeout_s)
     try:
         herder = SmallHerder(server.worker_id)
-        server.start(herder)
+        server.start(herder, CollectorRegistry())
         yield Served(server, herder)
     finally:
         server.close()

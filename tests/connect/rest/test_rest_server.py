@@ -254,6 +254,7 @@ def test_roles(tmp_path: Path) -> None:
         named = {"name": "c", "config": {"connector.class": "FileStreamSource"}}
         level = {"level": "WARN"}
         assert [status("GET", "/connectors", user) for user in (None, "reader", "x")] == [401, 200, 401]
+        assert [status("GET", "/metrics", user) for user in (None, "reader", "x")] == [401, 200, 401]
         assert [status("POST", "/connectors", user, named) for user in ("reader", "writer")] == [403, 201]
         plugin = "/connector-plugins/FileStreamSource/config/validate"
         assert [status("PUT", plugin, user, named["config"]) for user in ("reader", "writer")] == [403, 200]

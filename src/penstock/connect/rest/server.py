@@ -12,6 +12,8 @@ import socket
 import ssl
 from typing import NamedTuple
 
+from prometheus_client import CollectorRegistry
+
 from penstock.connect.errors import ConfigInvalid
 from penstock.connect.herding.herder import Herder
 from penstock.connect.herding.worker_client import WorkerClient
@@ -19,6 +21,7 @@ from penstock.connect.rest.application import application
 from penstock.connect.rest.connectors import Connectors
 from penstock.connect.rest.internal import Internal
 from penstock.connect.rest.loggers import Loggers
+from penstock.connect.rest.metrics import Metrics
 from penstock.connect.rest.plugins import Plugins
 from penstock.connect.rest.routing import Endpoint
 from penstock.connect.rest.settings import Listener, RestSettings
@@ -92,10 +95,14 @@ class RestServer:
         """The URLs of ``admin.listeners``."""
         return [each.url for each in self._admin]
 
-    def start(self, herder: Herder) -> None:
-        """Answer requests in threads. Raises ConfigInvalid if the users or keys for tokens cannot be read."""
+    def start(self, herder: Herder, metrics: CollectorRegistry | None = None) -> None:
+        """Answer requests in threads, and those for `/metrics` with these metrics.
+
+        Raises ConfigInvalid if the users or keys for tokens cannot be read.
+        """
+        shown = [] if metrics is None else Metrics(metrics).endpoints()
         for opened in self._opened:
-            self._serve(opened, self._endpoints(herder), herder)
+            self._serve(opened, [*self._endpoints(herder), *shown], herder)
         for opened in self._admin:
             self._serve(opened, Loggers(herder, self._waiting(herder)).endpoints(), herder)
 

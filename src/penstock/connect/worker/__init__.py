@@ -11,5 +11,6 @@ the configurations of connectors, and runs what the herder asks for.
 """
 
 from penstock.connect.worker.assembly import Worker, start
+from penstock.connect.worker.collections import calm_garbage_collector
 
-__all__ = ["Worker", "start"]
+__all__ = ["Worker", "calm_garbage_collector", "start"]

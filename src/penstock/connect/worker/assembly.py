@@ -23,11 +23,13 @@ from penstock.connect.plugins.shipped import shipped_plugins
 from penstock.connect.providers.transformer import resolved_worker, worker_transformer
 from penstock.connect.rest.server import RestServer
 from penstock.connect.rest.settings import RestSettings
+from penstock.connect.tasks.metrics import TaskCollector
 from penstock.connect.tasks.parts import WorkerSettings
 from penstock.connect.tasks.settings import OffsetSettings
 from penstock.connect.validation.connector_validation import ConnectorValidator
 from penstock.connect.worker.catalog import WorkerCatalog
 from penstock.connect.worker.clients import Clients
+from penstock.connect.worker.metrics import WorkerCollector
 from penstock.connect.worker.offset_stores import OffsetStores
 from penstock.connect.worker.parts import Parts
 from penstock.connect.worker.properties import (
@@ -37,6 +39,7 @@ from penstock.connect.worker.properties import (
     worker_offset_topic,
 )
 from penstock.connect.worker.runtime import RuntimeSettings, WorkerRuntime
+from penstock.monitoring.process import registry_of
 
 log = logging.getLogger(__name__)
 
@@ -138,7 +141,13 @@ def start(properties: Mapping[str, str], plugins: Iterable[Plugin] = ()) -> Work
         )
         catalog = WorkerCatalog(validator, transformer)
         herder = DistributedHerder(client, settings, runtime, catalog, cluster_id, workers)
-        server.start(herder)
+        worker_metrics = WorkerCollector(
+            runtime.startups,
+            runtime.running_connectors,
+            lambda: len(runtime.task_metrics()),
+            herder.membership,
+        )
+        server.start(herder, registry_of(worker_metrics, TaskCollector(runtime.task_metrics)))
         herder.start()
     except BaseException:
         server.close()

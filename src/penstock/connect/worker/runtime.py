@@ -34,6 +34,7 @@ from penstock.connect.tasks import (
     ClientProperties,
     ConnectorRunner,
     ExactlyOnce,
+    TaskMetrics,
     TaskRunner,
     WorkerSettings,
     consumer_group_id,
@@ -42,6 +43,7 @@ from penstock.connect.tasks import (
     task_transactional_id,
 )
 from penstock.connect.worker.clients import Clients
+from penstock.connect.worker.metrics import RunningConnector, Startups
 from penstock.connect.worker.offset_changes import (
     change_sink_offsets,
     change_source_offsets,
@@ -89,6 +91,7 @@ class WorkerRuntime:
         """
         self._versions: dict[Subject, str | None] = {}
         self._tasks: dict[ConnectorTaskId, TaskRunner] = {}
+        self.startups = Startups()
 
     def start(self, reports: Reports) -> None:
         self._reports = reports
@@ -109,6 +112,10 @@ class WorkerRuntime:
     # Connectors
 
     def start_connector(self, name: str, properties: Properties, state: TargetState) -> Future[TargetState]:
+        with self.startups.starting(name):
+            return self._start_connector(name, properties, state)
+
+    def _start_connector(self, name: str, properties: Properties, state: TargetState) -> Future[TargetState]:
         transformed = self._parts.transformed(properties)
         resolved = transformed.properties
         connector = self._parts.connector(resolved)
@@ -183,6 +190,10 @@ class WorkerRuntime:
     # Tasks
 
     def start_task(self, start: TaskStart) -> None:
+        with self.startups.starting(start.task):
+            self._start_task(start)
+
+    def _start_task(self, start: TaskStart) -> None:
         connector_properties = self._parts.resolved(start.connector_properties)
         connector = self._parts.connector(connector_properties)
         runner = self._task_runner(start, connector_properties, connector)
@@ -264,6 +275,26 @@ class WorkerRuntime:
             transactional_id=task_transactional_id(self._settings.group_id, start.task), check=check
         )
 
+    # Metrics
+
+    def task_metrics(self) -> list[TaskMetrics]:
+        """The counts of the tasks that run here."""
+        with self._lock:
+            return [runner.metrics for runner in self._tasks.values()]
+
+    def running_connectors(self) -> dict[str, RunningConnector]:
+        """The connectors that run here."""
+        with self._lock:
+            return {
+                name: RunningConnector(
+                    runner.state,
+                    "source" if isinstance(runner.connector, SourceConnector) else "sink",
+                    self._configs[name][1].get("connector.class", ""),
+                    self._versions.get(name) or "unknown",
+                )
+                for name, runner in self._connectors.items()
+            }
+
     # Offsets
 
     def offsets(self, connector: str, properties: Properties) -> Sequence[ConnectorOffset]:
@@ -312,6 +343,7 @@ class WorkerRuntime:
     # The runners call this method, in their threads.
 
     def changed(self, subject: Subject, state: State, trace: str | None = None) -> None:
+        self.startups.ended(subject, state)
         self._get_reports().report(subject, state, trace, self._versions.get(subject))
 
     def _get_reports(self) -> Reports:

@@ -14,6 +14,7 @@ from typing import Final, Protocol, TypeVar
 from penstock.client.config import ClientConfig
 from penstock.connect.errors import ConnectError
 from penstock.connect.herding.distributed.loop import HerderLoop
+from penstock.connect.herding.distributed.membership import MembershipState
 from penstock.connect.herding.distributed.settings import HerderSettings
 from penstock.connect.herding.entities import (
     ActiveTopics,
@@ -121,6 +122,10 @@ class DistributedHerder:
     @property
     def is_ready(self) -> bool:
         return self._loop.is_ready
+
+    def membership(self) -> MembershipState:
+        """The worker's place in its group."""
+        return self._loop.membership()
 
     @property
     def signs_requests(self) -> bool:

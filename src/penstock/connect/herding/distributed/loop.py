@@ -23,6 +23,7 @@ from penstock.connect.group.worker_group import WorkerGroup
 from penstock.connect.herding.distributed.configurations import Configurations
 from penstock.connect.herding.distributed.leader_requests import LeaderAway, LeaderRequests
 from penstock.connect.herding.distributed.local_work import LocalWork, StartedTask
+from penstock.connect.herding.distributed.membership import MembershipState
 from penstock.connect.herding.distributed.pending_changes import PendingChanges
 from penstock.connect.herding.distributed.settings import HerderSettings
 from penstock.connect.herding.distributed.task_reconfiguration import TaskReconfiguration
@@ -94,6 +95,8 @@ class HerderLoop:
             lambda: self.group.generation,
             tracks_topics=settings.tracks_topics,
         )
+        self._rebalances = 0
+        self._joined_s: float | None = None
         self._session_key: SessionKey | None = None
         self._must_refresh = False
         self._failed: set[Subject] = set()
@@ -478,7 +481,14 @@ class HerderLoop:
 
     # The group calls these methods, in the thread.
 
+    def membership(self) -> MembershipState:
+        """The last rebalance that this worker has completed."""
+        group = self.group
+        return MembershipState(group.generation, group.is_leader, self._rebalances, self._joined_s)
+
     def assigned(self, assignment: Assignment, generation: int) -> None:
+        self._rebalances += 1
+        self._joined_s = time.monotonic()
         log.info(
             "joined the group generation=%d leader=%s connectors=%d tasks=%d delay_ms=%d",
             *(generation, assignment.leader, len(assignment.connectors), len(assignment.tasks)),
