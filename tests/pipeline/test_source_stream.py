@@ -327,6 +327,36 @@ def test_a_topic_added_to_the_subscription_is_read_from_its_beginning(stream, ma
     assert values(more, more.partitions(kept, more.latestOffset(kept, ALL))) == numbers(10, 13)
 
 
+def test_a_topic_created_during_a_crash_in_batch_0_is_read_by_the_next_batch(stream, make_topic, produce):
+    """Spark asks for the start again, which then has the new topic, while the end in its log has not."""
+    first = make_topic()
+    produce(first, numbers(0, 3))
+    options = {"subscribePattern": f"^{first}", "startingOffsets": "earliest"}
+    before = stream(**options)
+    logged = before.latestOffset(before.initialOffset(), ALL)
+    created = make_topic(name=f"{first}-created")
+    produce(created, numbers(10, 13))
+    again = stream(**options)
+    start = again.initialOffset()
+    assert created in start
+    assert values(again, again.partitions(start, logged)) == numbers(0, 3)
+    end = again.latestOffset(logged, ALL)
+    assert values(again, again.partitions(logged, end)) == numbers(10, 13)
+
+
+def test_batch_0_without_a_topic_that_starts_in_its_middle_is_refused(stream, make_topic, produce):
+    """The next batch would read the topic from its beginning."""
+    first, second = make_topic(), make_topic()
+    for topic in (first, second):
+        produce(topic, numbers(0, 3))
+    before = stream(subscribe=first, startingOffsets="earliest")
+    logged = before.latestOffset(before.initialOffset(), ALL)
+    places = json.dumps({first: {"0": 0}, second: {"0": 2}})
+    again = stream(subscribe=f"{first},{second}", startingOffsets=places)
+    with pytest.raises(ConfigError, match=f"leaves out {second}"):
+        again.partitions(again.initialOffset(), logged)
+
+
 def test_an_entry_of_the_log_without_topics_that_exist_is_refused(stream, make_topic, produce):
     """An earlier release has logged it; its advice to set failOnDataLoss made records come twice."""
     orders, customers = make_topic(), make_topic()

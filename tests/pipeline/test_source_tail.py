@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import uuid
 
 from confluent_kafka import Producer
@@ -40,5 +41,10 @@ def test_what_comes_behind_news_is_told_at_once(penstock_cluster: Nodes) -> None
                 produce()
                 assert tail.ends(told) == {place: end}
                 told = {place: end}
+            # The server closes the connection while no fetch waits.
+            [watch] = tail._watches.values()
+            assert not watch.in_flight
+            watch._socket.shutdown(socket.SHUT_RDWR)
+            assert tail.ends(told) == told
         finally:
             tail.close()

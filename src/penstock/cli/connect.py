@@ -65,6 +65,7 @@ def start(
     require_extra()
     from penstock.broker.setup.log_format import configure as configure_log
     from penstock.connect import ConnectError
+    from penstock.connect.worker import calm_garbage_collector
     from penstock.connect.worker import start as start_worker
 
     configure_log(log_level, log_format)
@@ -80,6 +81,7 @@ def start(
                 signal.signal(number, lambda *_: stopping.set())
             while not (stopping.wait(_LOOK_S) or worker.herder.is_ready or worker.herder.failure):
                 pass
+            calm_garbage_collector()
             if worker.herder.is_ready:
                 # Other processes wait for this line, as for that of a node.
                 print(f"ready on {worker.url.partition('://')[2]}", flush=True)

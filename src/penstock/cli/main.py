@@ -41,6 +41,7 @@ COMMANDS = {
         "app",
         "List, create, check, control and delete connectors.",
     ),
+    "cdc": ("penstock.cli.cdc", "app", "Mirror a PostgreSQL database to Delta or Iceberg tables."),
     "streams": ("penstock.cli.streams", "app", "Run, describe and reset streams applications."),
     "sql": ("penstock.cli.sql", "app", "Open a SQL shell, or run the SQL server."),
     "log": ("penstock.cli.log", "app", "Dump and verify log directories."),
@@ -48,7 +49,7 @@ COMMANDS = {
     "bench": ("penstock.cli.bench", "bench", "Measure throughput and latency of a node."),
     "demo": (
         "penstock.cli.demo",
-        "demo",
+        "app",
         "Run a streams application over real flights and check the result.",
     ),
     "completion": ("penstock.cli.completion", "completion", "Print a script for completion in a shell."),

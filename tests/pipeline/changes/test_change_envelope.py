@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.spark.changes.envelope import _parse_batches
-from penstock.spark.changes.row_types import row_type, unscaled
+from penstock.spark.changes.row_types import OutOfRange, row_type, unscaled
 
 
 def envelope_schema(*fields: dict[str, Any]) -> dict[str, Any]:
@@ -19,14 +19,15 @@ def envelope_schema(*fields: dict[str, Any]) -> dict[str, Any]:
     return {"type": "struct", "fields": [{**row, "field": "before"}, {**row, "field": "after"}]}
 
 
-def parsed(*values: Any) -> list[dict[str, Any]]:
+def parsed(*values: Any, out_of_range: OutOfRange = "error") -> list[dict[str, Any]]:
     encoded = [each if isinstance(each, bytes) else json.dumps(each).encode() for each in values]
     count = len(encoded)
+    keys = [pa.nulls(count, pa.binary())] * 3
     batch = pa.record_batch(
-        [encoded, ["t"] * count, pa.array([1] * count, pa.int32()), list(range(7, 7 + count))],
-        names=["value", "topic", "partition", "offset"],
+        [encoded, *keys, ["t"] * count, pa.array([1] * count, pa.int32()), list(range(7, 7 + count))],
+        names=["value", "key", "old_key", "new_key", "topic", "partition", "offset"],
     )
-    [found] = _parse_batches(iter([batch]))
+    [found] = _parse_batches(iter([batch]), out_of_range)
     return list(found.to_pylist())
 
 
@@ -40,6 +41,15 @@ def field(name: str, kind: str, logical: str | None = None, **others: Any) -> di
     [
         (field("c", "int32", "io.debezium.time.Date"), "DATE", 19_000, "2022-01-08"),
         (field("c", "int32", "org.apache.kafka.connect.data.Date"), "DATE", -1, "1969-12-31"),
+        (field("c", "int32", "io.debezium.time.Date"), "DATE", -735_160, "0001-01-01"),  # before Christ
+        (
+            field("c", "int64", "io.debezium.time.Timestamp"),
+            "TIMESTAMP_NTZ",
+            -735_160 * 86_400_000,
+            "-0043-03-15T00:00:00.000",
+        ),
+        (field("c", "int32", "io.debezium.time.Date"), "DATE", -622_191_234, "0001-01-01"),  # infinity
+        (field("c", "int32", "io.debezium.time.Date"), "DATE", 2_145_031_948, "9999-12-31"),
         (field("c", "int64", "io.debezium.time.Timestamp"), "TIMESTAMP_NTZ", 1, "1970-01-01T00:00:00.001"),
         (
             field("c", "int64", "io.debezium.time.MicroTimestamp"),
@@ -76,6 +86,18 @@ def field(name: str, kind: str, logical: str | None = None, **others: Any) -> di
             "TIMESTAMP",
             "-infinity",
             "-290308-12-21T19:59:27.600000Z",
+        ),
+        (
+            field("c", "string", "io.debezium.time.ZonedTimestamp"),
+            "TIMESTAMP",
+            "+294276-12-31T23:59:59.000000Z",  # PostgreSQL's last year is beyond Spark's
+            "294247-01-10T04:00:25.200000Z",
+        ),
+        (
+            field("c", "string", "io.debezium.time.ZonedTimestamp"),
+            "TIMESTAMP",
+            "+12345-12-31T23:59:59.000000Z",
+            "+12345-12-31T23:59:59.000000Z",
         ),
         (field("c", "int64", "io.debezium.time.MicroTime"), "BIGINT", 5, 5),
         (
@@ -138,10 +160,30 @@ def test_columns_have_sparks_types(schema: dict[str, Any], ddl: str, given: Any,
         "schema": envelope_schema(field("id", "int32"), schema),
         "payload": {"op": "c", "before": None, "after": {"id": 1, "c": given}, "source": {}},
     }
-    [found] = parsed(value)
+    [found] = parsed(value, out_of_range="nearest")
     assert found["row_type"] == f"`id` INT, `c` {ddl}"
     assert json.loads(found["after"]) == {"id": 1, "c": expected}
     assert found["before"] is None
+
+
+@pytest.mark.parametrize(
+    ("logical", "kind", "given"),
+    [
+        ("io.debezium.time.Date", "int32", 2_932_897),
+        ("io.debezium.time.Date", "int32", -719_163),
+        ("io.debezium.time.ZonedTimestamp", "string", "+294247-01-01T00:00:00.000000Z"),
+    ],
+)
+def test_times_out_of_range(logical: str, kind: str, given: Any, caplog: pytest.LogCaptureFixture) -> None:
+    value = {
+        "schema": envelope_schema(field("due", kind, logical)),
+        "payload": {"op": "c", "before": None, "after": {"due": given}, "source": {}},
+    }
+    with pytest.raises(ValueError, match=r"t-1 at offset 7 .*the column 'due' has the value"):
+        parsed(value)
+    parsed(value, value, out_of_range="nearest")
+    assert len(caplog.records) == 1
+    assert "'due'" in caplog.text
 
 
 def test_texts_without_encoded_columns_stay_as_they_are() -> None:

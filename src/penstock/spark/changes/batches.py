@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
+from penstock.arrow.table_rows import Identity, comparable, fitted, identities
 from penstock.spark.changes.collected import Collected, collect
 from penstock.spark.changes.current import apply_to_current
 from penstock.spark.changes.edits import ADDED, SEQUENCE, START, current_edit, history_edit, versions_of
@@ -20,9 +21,6 @@ from penstock.spark.changes.settings import Settings
 from penstock.spark.changes.targets.table import (
     Edit,
     TargetTable,
-    comparable,
-    fitted,
-    identities,
     stored_type,
 )
 from penstock.spark.changes.typed_rows import are_found_first
@@ -42,8 +40,7 @@ class Batches:
         self._settings = settings
 
     def __call__(self, batch: DataFrame, number: int) -> None:
-        writer = batch.sparkSession.sparkContext.getLocalProperty(_QUERY_ID)
-        assert writer is not None, "Spark sets the query's id while it runs a batch"
+        writer = query_of(batch)
         applied = self._table.applied(writer)
         if applied is not None and applied >= number:
             return  # the query stopped after the table's commit and before the checkpoint's
@@ -75,6 +72,7 @@ class Batches:
             cells=pa.concat_tables([existing, changed]),
             first=existing.num_rows,
             kept=kept,
+            old_keys=_old_keys(collected, columns, self._settings.keys),
         )
         added = {} if found is None else {name: found[name] for name in ADDED if name in found.column_names}
         if self._settings.keeps_history:
@@ -107,7 +105,14 @@ class Batches:
         column = self._settings.keys[0]
         is_selective = self._settings.keeps_history or self._settings.sequence_by is not None
         all_rows = is_selective and _have(collected, Kind.TRUNCATE)
-        return self._table.rows(column, None if all_rows else changed[column].unique().drop_null())
+        if all_rows:
+            return self._table.rows(column, None)
+        values = [changed[column]]
+        if collected.old_rows is not None:
+            values.append(collected.old_rows[column].cast(changed[column].type))
+        chunks = [chunk for each in values for chunk in each.chunks]
+        wanted = pa.chunked_array(chunks, changed[column].type)
+        return self._table.rows(column, wanted.unique().drop_null())
 
     def _kept(self, collected: Collected, changed: pa.Table) -> dict[int, frozenset[int]]:
         """Return the changes that keep cells of the row before them, with the numbers of these columns."""
@@ -130,6 +135,13 @@ class Batches:
         return reduce(pc.or_, conditions) if conditions else None
 
 
+def query_of(batch: DataFrame) -> str:
+    """Return the id of the query that runs a batch; it is the same with each start of the query."""
+    found = batch.sparkSession.sparkContext.getLocalProperty(_QUERY_ID)
+    assert found is not None, "Spark sets the query's id while it runs a batch"
+    return found
+
+
 def _equal_to(column: pa.ChunkedArray, value: str) -> list[pa.ChunkedArray]:
     """Return where a column has what Debezium writes for a value that it does not have.
 
@@ -144,6 +156,15 @@ def _equal_to(column: pa.ChunkedArray, value: str) -> list[pa.ChunkedArray]:
         marks = marks_of_list(value)
         return [pa.chunked_array([[each in marks for each in column.to_pylist()]], pa.bool_())]
     return []
+
+
+def _old_keys(collected: Collected, columns: pa.Schema, keys: tuple[str, ...]) -> dict[int, Identity]:
+    """Return the keys before changes of them, by the number of the change."""
+    if collected.old_rows is None:
+        return {}
+    old_rows = fitted(collected.old_rows, pa.schema([columns.field(key) for key in keys]))
+    found = identities(old_rows, keys)
+    return {number: key for number, key in enumerate(found) if key[0] is not None}
 
 
 def _have(collected: Collected, *kinds: Kind) -> bool:

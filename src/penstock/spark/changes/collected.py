@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import pyarrow as pa
@@ -11,12 +11,12 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from penstock.spark.changes.envelope import PLACE
+from penstock.arrow.table_rows import comparable
+from penstock.spark.changes.envelope import NEW_KEY, PLACE
 from penstock.spark.changes.events import Kind
 from penstock.spark.changes.ordering import KIND, POSITION, order_of_log, order_of_sequences
 from penstock.spark.changes.settings import Settings
-from penstock.spark.changes.targets.table import comparable
-from penstock.spark.changes.typed_rows import ROW, with_columns
+from penstock.spark.changes.typed_rows import OLD_ROW, ROW, with_columns
 
 _PLACE: Final = "place"
 _SEQUENCE: Final = "sequence"
@@ -28,12 +28,14 @@ _TIMES: Final = {"ts_us": F.timestamp_micros, "ts_ms": F.timestamp_millis}
 class Collected:
     """The changes of a batch in the order in which they are applied, and the rows they carry.
 
-    ``sequences`` is None if the order of the log is enough. A truncate has a row of nulls.
+    ``sequences`` is None if the order of the log is enough. A truncate has a row of nulls. ``old_rows`` have
+    the key before a change of it, and nulls for other changes; None if the changes don't have these keys.
     """
 
     kinds: pa.Array
     sequences: pa.ChunkedArray | None
     rows: pa.Table
+    old_rows: pa.Table | None = None
 
 
 def collect(batch: DataFrame, settings: Settings) -> Collected:
@@ -54,10 +56,32 @@ def collect(batch: DataFrame, settings: Settings) -> Collected:
         places = pa.Table.from_struct_array(changes.select(place).toArrow()[_PLACE])
         rows = pa.table({key: pa.nulls(places.num_rows) for key in settings.keys})
     else:
+        if OLD_ROW in changes.columns and not settings.needs_rows:
+            return _with_old_rows(changes, place, columns, settings)
         collected = changes.select(place, ROW).toArrow()
         places = pa.Table.from_struct_array(collected[_PLACE])
         rows = collected.select([ROW]).flatten().rename_columns(columns).select(names)
     return _ordered(places, rows, settings)
+
+
+def _with_old_rows(changes: DataFrame, place: Column, columns: list[str], settings: Settings) -> Collected:
+    """Collect changes that have the keys before and after changes of them.
+
+    The delete of the old row is left out: the create of the new one follows it, in this batch or in a later
+    one, and needs the old row's values.
+    """
+    is_moved = (F.col("op") == "d") & F.col(NEW_KEY).isNotNull()
+    collected = changes.where(~is_moved).select(place, ROW, OLD_ROW).toArrow()
+    places = pa.Table.from_struct_array(collected[_PLACE])
+    rows, old_rows = (
+        collected.select([name]).flatten().rename_columns(columns).select(each)
+        for name, each in (
+            (ROW, [name for name in columns if settings.has_column(name)]),
+            (OLD_ROW, list(settings.keys)),
+        )
+    )
+    found = _ordered(places, rows, settings)
+    return replace(found, old_rows=old_rows.take(order_of_log(places)))
 
 
 def _fields(changes: DataFrame, column: str) -> list[str]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from penstock.arrow.table_rows import Identity
 from penstock.spark.changes.events import Events, Kind, Row
-from penstock.spark.changes.targets.table import Identity
 
 
 @dataclass(slots=True)
@@ -56,5 +56,10 @@ def apply_to_current(
             result.rows[key] = None
             before.pop(key, None)
         else:
-            result.rows[key] = before[key] = events.row(number, before.get(key))
+            found = before.get(key)
+            if number in events.old_keys:
+                old = events.old_keys[number]
+                result.rows[old] = None
+                found = before.pop(old, found)
+            result.rows[key] = before[key] = events.row(number, found)
     return result

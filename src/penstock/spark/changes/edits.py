@@ -8,10 +8,11 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from penstock.arrow.table_rows import Identity, comparable
 from penstock.spark.changes.current import CurrentRows
 from penstock.spark.changes.events import Events
 from penstock.spark.changes.history import History, Version
-from penstock.spark.changes.targets.table import Edit, Identity, comparable, stored_type
+from penstock.spark.changes.targets.table import Edit, stored_type
 
 SEQUENCE: Final = "__SEQUENCE"
 """The column with a row's last value of `sequence_by`; only in tables of queries that set it."""

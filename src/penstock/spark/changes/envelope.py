@@ -7,9 +7,10 @@ columns batch by batch.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from decimal import Decimal
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, get_args
 
 import msgspec
 import pyarrow as pa
@@ -17,10 +18,14 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, StringType, StructType
 
-from penstock.spark.changes.row_types import RowType, row_type
+from penstock.spark.changes.row_types import OutOfRange, RowType, row_type
 
 PLACE: Final = ("topic", "partition", "offset")
 ROW_TYPE: Final = "row_type"
+KEY: Final = "key"
+OLD_KEY: Final = "old_key"
+NEW_KEY: Final = "new_key"
+"""Columns of `read_keyed_changes`: a record's key, and those before and after a change of its row's key."""
 
 SOURCE_DDL: Final = (
     "version STRING, connector STRING, name STRING, ts_ms BIGINT, ts_us BIGINT, ts_ns BIGINT, "
@@ -32,13 +37,13 @@ SOURCE_DDL: Final = (
 
 _PARSED_DDL: Final = (
     "op STRING, before STRING, after STRING, source_text STRING, ts_ms BIGINT, row_type STRING, "
-    "topic STRING, partition INT, offset BIGINT"
+    "key STRING, old_key STRING, new_key STRING, topic STRING, partition INT, offset BIGINT"
 )
 _PARSED: Final = pa.schema(
     [
         *((name, pa.string()) for name in ("op", "before", "after", "source_text")),
         ("ts_ms", pa.int64()),
-        (ROW_TYPE, pa.string()),
+        *((name, pa.string()) for name in (ROW_TYPE, KEY, OLD_KEY, NEW_KEY)),
         ("topic", pa.string()),
         ("partition", pa.int32()),
         ("offset", pa.int64()),
@@ -46,7 +51,7 @@ _PARSED: Final = pa.schema(
 )
 
 
-def read_changes(records: DataFrame) -> DataFrame:
+def read_changes(records: DataFrame, *, out_of_range: OutOfRange = "error") -> DataFrame:
     """Return the changes in the records of a DataFrame of topics, one a record, without tombstones.
 
     ``records`` has the columns of the sources ``penstock`` and ``kafka``. Its ``value`` is Debezium's
@@ -57,6 +62,9 @@ def read_changes(records: DataFrame) -> DataFrame:
     struct; ``ts``, when the connector read the change; ``topic``, ``partition``, ``offset``. Records of JSON
     with schemas also have ``row_type``, the columns of ``before`` and ``after`` as DDL, which ``from_json``
     takes. Dates, times and decimals, which Debezium encodes, are texts that ``from_json`` understands.
+
+    A date outside of the years 1 to 9999 or a timestamp after the year 294246 fails the query. With
+    ``out_of_range="nearest"`` the nearest one is kept instead, and a warning is logged.
 
     Raises ValueError for a ``value`` of another type. Values that are no envelope fail the query.
     """
@@ -73,14 +81,49 @@ def read_changes(records: DataFrame) -> DataFrame:
         raise ValueError(
             f"the column value has the type {kind.simpleString()}: expected binary, string or struct"
         )
-    parsed = present.select(F.col("value").cast("binary"), *PLACE).mapInArrow(_parse_batches, _PARSED_DDL)
-    return parsed.select(
+    nothing = F.lit(None).cast("binary")
+    keys = [nothing.alias(name) for name in _KEYS]
+    return _parsed(present.select(F.col("value").cast("binary"), *keys, *PLACE), out_of_range, ROW_TYPE)
+
+
+def read_keyed_changes(records: DataFrame, *, out_of_range: OutOfRange = "error") -> DataFrame:
+    """Return what `read_changes` does, and the keys of the records, for topics of one partition each.
+
+    ``records`` has the column ``headers`` too, and keys, headers and values are JSON without schemas, but for
+    values, which may have them. Further columns: ``key``, ``old_key`` and ``new_key``, JSON objects of
+    columns. The connector writes a change of a key as a delete, which has the new one, and a create, which
+    has the old one. With them, `apply_changes` can take values that the database did not log from the old
+    row.
+    """
+    headers = {name: F.filter("headers", _is_named(title)) for name, title in _HEADERS.items()}
+    keys = [
+        F.col("key").cast("binary").alias(KEY),
+        *(F.get(found, F.lit(0))["value"].alias(name) for name, found in headers.items()),
+    ]
+    present = records.where("value IS NOT NULL")
+    return _parsed(
+        present.select(F.col("value").cast("binary"), *keys, *PLACE),
+        out_of_range,
+        *(ROW_TYPE, KEY, OLD_KEY, NEW_KEY),
+    )
+
+
+def _is_named(title: str) -> Callable[[Column], Column]:
+    return lambda header: header["key"] == title
+
+
+def _parsed(records: DataFrame, out_of_range: OutOfRange, *columns: str) -> DataFrame:
+    """Return the changes in records with the columns ``value``, `_KEYS` and `PLACE`, all but PLACE binary."""
+    if out_of_range not in get_args(OutOfRange):
+        raise ValueError(f"out_of_range is {out_of_range!r}: expected one of {get_args(OutOfRange)}")
+    parse = partial(_parse_batches, out_of_range=out_of_range)
+    return records.mapInArrow(parse, _PARSED_DDL).select(
         "op",
         "before",
         "after",
         F.from_json("source_text", SOURCE_DDL).alias("source"),
         F.timestamp_millis("ts_ms").alias("ts"),
-        ROW_TYPE,
+        *columns,
         *PLACE,
     )
 
@@ -103,6 +146,8 @@ class Envelope(msgspec.Struct):
     ts_ms: int | None = None
 
 
+_KEYS: Final = (KEY, OLD_KEY, NEW_KEY)
+_HEADERS: Final = {OLD_KEY: "__debezium.oldkey", NEW_KEY: "__debezium.newkey"}
 _NULLS: Final = (b"", b"null")
 _MESSAGE: Final = "m"  # pg_logical_emit_message: no change of a row
 _ENVELOPES: Final = msgspec.json.Decoder(Envelope)
@@ -112,20 +157,30 @@ _ROWS: Final = msgspec.json.Decoder(dict[str, Any], float_hook=Decimal)
 _ROW_ENCODER: Final = msgspec.json.Encoder(decimal_format="number")
 
 
-def _parse_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _parse_batches(
+    batches: Iterator[pa.RecordBatch], out_of_range: OutOfRange = "error"
+) -> Iterator[pa.RecordBatch]:
     """Parse records in one of Spark's Python workers; the columns are `_PARSED`."""
     types: dict[bytes, RowType] = {}
     for batch in batches:
         given = batch.to_pydict()
-        records = zip(given["value"], *(given[name] for name in PLACE), strict=True)
-        parsed = [_parse(value, place, types) for value, *place in records]
+        keys = zip(*(given[name] for name in _KEYS), strict=True)
+        places = zip(*(given[name] for name in PLACE), strict=True)
+        records = zip(given["value"], keys, places, strict=True)
+        parsed = [parse_change(value, found, place, types, out_of_range) for value, found, place in records]
         rows = [row for row in parsed if row is not None]
         columns = zip(*rows, strict=True) if rows else ((),) * len(_PARSED)
         arrays = [pa.array(column, kind) for column, kind in zip(columns, _PARSED.types, strict=True)]
         yield pa.record_batch(arrays, schema=_PARSED)
 
 
-def _parse(value: bytes, place: list[Any], types: dict[bytes, RowType]) -> tuple[Any, ...] | None:
+def parse_change(
+    value: bytes,
+    keys: tuple[bytes | None, ...],
+    place: tuple[str, int, int],
+    types: dict[bytes, RowType],
+    out_of_range: OutOfRange = "error",
+) -> tuple[Any, ...] | None:
     """Return the columns of one record; None for a message. Raises ValueError with the record's place."""
     try:
         envelope = _ENVELOPES.decode(value)
@@ -136,7 +191,7 @@ def _parse(value: bytes, place: list[Any], types: dict[bytes, RowType]) -> tuple
             if schema not in _NULLS:
                 kind = types.get(schema)
                 if kind is None:
-                    kind = types[schema] = row_type(_SCHEMAS.decode(schema))
+                    kind = types[schema] = row_type(_SCHEMAS.decode(schema), out_of_range)
         if envelope.op is None:
             raise ValueError("it has no field 'op'")
         if envelope.op == _MESSAGE:
@@ -148,6 +203,7 @@ def _parse(value: bytes, place: list[Any], types: dict[bytes, RowType]) -> tuple
             _text(envelope.source),
             envelope.ts_ms,
             None if kind is None else kind.ddl,
+            *(None if key is None else _row(msgspec.Raw(key), kind) for key in keys),
             *place,
         )
     except (ValueError, KeyError, TypeError) as error:

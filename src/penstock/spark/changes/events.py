@@ -7,13 +7,13 @@ A row of the result is mostly the row of one change. Only where a change keeps s
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, Final
 
 import pyarrow as pa
 
-from penstock.spark.changes.targets.table import Identity, identities
+from penstock.arrow.table_rows import Identity, identities
 
 MISSING: Final = -1
 """The index of a cell that no row has: it is null."""
@@ -36,7 +36,8 @@ class Events:
 
     ``cells`` has the table's rows first, then one row for each change; ``first`` is the index of the first
     change there. ``sequences`` has the changes' values of `sequence_by`. ``kept`` has, for the changes that
-    keep cells of the row before, the numbers of these columns.
+    keep cells of the row before, the numbers of these columns. ``old_keys`` has, for the changes that changed
+    their row's key, the key before.
     """
 
     kinds: Sequence[int]
@@ -45,6 +46,7 @@ class Events:
     cells: pa.Table
     first: int
     kept: Mapping[int, frozenset[int]]
+    old_keys: Mapping[int, Identity] = field(default_factory=dict)
 
     def row(self, number: int, before: Row | None) -> Row:
         """Return the row that a change makes of the row before it."""

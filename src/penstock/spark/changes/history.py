@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from penstock.arrow.table_rows import Identity
 from penstock.spark.changes.events import Events, Kind, Row
-from penstock.spark.changes.targets.table import Identity
 
 
 @dataclass(slots=True)

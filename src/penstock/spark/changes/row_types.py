@@ -9,6 +9,7 @@ Delta nor Iceberg tables have Spark's types for them.
 from __future__ import annotations
 
 import base64
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -16,7 +17,12 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
+log = logging.getLogger(__name__)
+
 Convert = Callable[[Any], Any]
+
+OutOfRange = Literal["error", "nearest"]
+"""Decides about a date or time that tables cannot have: an error, or the nearest one, which is logged."""
 
 DECIMAL_PRECISION_MAX: Final = 38
 """The most digits of a decimal in Spark, Delta and Iceberg; longer ones become texts."""
@@ -47,21 +53,23 @@ class RowType:
     convert: Convert | None
 
 
-def row_type(envelope: Mapping[str, Any]) -> RowType:
+def row_type(envelope: Mapping[str, Any], out_of_range: OutOfRange = "error") -> RowType:
     """Return the type of the rows in an envelope's schema. Raises ValueError for a schema without them."""
     for field in envelope.get("fields", ()):
         if field.get("field") in ("after", "before") and field.get("type") == "struct":
-            columns, convert = _columns(field)
+            columns, convert = _columns(field, out_of_range)
             return RowType(columns, convert)
     raise ValueError("found a schema without a struct 'before' or 'after': expected Debezium's envelope")
 
 
-def _columns(struct: Mapping[str, Any], colon: str = "") -> tuple[str, Convert | None]:
+def _columns(
+    struct: Mapping[str, Any], out_of_range: OutOfRange, colon: str = ""
+) -> tuple[str, Convert | None]:
     parts = []
     converts: dict[str, Convert] = {}
     for field in struct["fields"]:
         name = field["field"]
-        kind, convert = _type(field)
+        kind, convert = _type(field, out_of_range)
         parts.append(f"{quoted(name)}{colon} {kind}")
         if convert is not None:
             converts[name] = convert
@@ -80,22 +88,25 @@ def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def _type(schema: Mapping[str, Any]) -> tuple[str, Convert | None]:
+def _type(schema: Mapping[str, Any], out_of_range: OutOfRange) -> tuple[str, Convert | None]:
     kind, name = schema["type"], schema.get("name", "")
     if name in _LOGICAL:
         return _LOGICAL[name]
+    if name in _BOUNDED:
+        ddl, nearest = _BOUNDED[name]
+        return ddl, _bounded(schema.get("field"), nearest, out_of_range)
     if name == _DECIMAL:
         return _decimal(schema.get("parameters") or {})
     if name == _VARIABLE_DECIMAL:
         return "STRING", _variable_decimal
     if kind == "array":
-        item, convert = _type(schema["items"])
+        item, convert = _type(schema["items"], out_of_range)
         return f"ARRAY<{item}>", None if convert is None else _each(convert)
     if kind == "map":
-        value, convert = _type(schema["values"])
+        value, convert = _type(schema["values"], out_of_range)
         return f"MAP<STRING, {value}>", None if convert is None else _each_value(convert)
     if kind == "struct":
-        columns, convert = _columns(schema, colon=":")
+        columns, convert = _columns(schema, out_of_range, colon=":")
         return f"STRUCT<{columns}>", convert
     if kind not in _PLAIN:
         raise ValueError(f"found the type {kind!r} in a schema: expected one of Connect's, {sorted(_PLAIN)}")
@@ -110,12 +121,32 @@ def _each_value(convert: Convert) -> Convert:
     return lambda items: {key: None if item is None else convert(item) for key, item in items.items()}
 
 
-def _time(unit: Literal["D", "ms", "us"]) -> Convert:
-    return lambda count: str(np.datetime64(int(count), unit))
+def _time(unit: Literal["ms", "us"]) -> Convert:
+    return lambda count: _iso(np.datetime64(int(count), unit))
+
+
+_DAYS_MIN: Final = -719_162
+_DAYS_MAX: Final = 2_932_896
+"""The days of the years 1 and 9999, which Python has: delta-rs cannot read a table with dates beyond them."""
+
+
+def _date(days: int) -> tuple[str, bool]:
+    """Return the nearest date that tables can have, and whether it is the one given."""
+    nearest = min(max(int(days), _DAYS_MIN), _DAYS_MAX)
+    return _iso(np.datetime64(nearest, "D")), nearest == days
 
 
 def _micros_of_nanos(count: int) -> str:
-    return str(np.datetime64(count // 1000, "us"))
+    return _iso(np.datetime64(count // 1000, "us"))
+
+
+def _iso(moment: np.datetime64) -> str:
+    """Return the text of a time; NumPy gives years before Christ three digits, and Spark wants four."""
+    text = str(moment)
+    if not text.startswith("-"):
+        return text
+    year, rest = text[1:].split("-", 1)
+    return f"-{year:0>4}-{rest}"
 
 
 _INFINITE: Final[dict[str, str]] = {
@@ -125,17 +156,54 @@ _INFINITE: Final[dict[str, str]] = {
 """PostgreSQL's infinite timestamps with a zone, as Debezium's `MicroTimestamp` has those without one."""
 
 
-def _zoned(text: str) -> str:
-    return _INFINITE.get(text, text)
+_YEAR_MAX: Final = 294_246
+"""The last whole year of Spark's timestamps; PostgreSQL's reach 30 years further."""
+
+
+def _zoned(text: str) -> tuple[str, bool]:
+    """Return the nearest timestamp that tables can have, and whether it is the one given."""
+    if text.startswith("+") and int(text[1:].partition("-")[0]) > _YEAR_MAX:
+        return _INFINITE["infinity"], False
+    return _INFINITE.get(text, text), True
+
+
+Nearest = Callable[[Any], tuple[str, bool]]
+
+_BOUNDED: Final[dict[str, tuple[str, Nearest]]] = {
+    "io.debezium.time.Date": ("DATE", _date),
+    "io.debezium.time.ZonedTimestamp": ("TIMESTAMP", _zoned),
+    "org.apache.kafka.connect.data.Date": ("DATE", _date),
+}
+
+
+def _bounded(column: str | None, nearest: Nearest, out_of_range: OutOfRange) -> Convert:
+    name = "a list or map" if column is None else f"the column {column!r}"
+    was_logged = False
+
+    def convert(value: Any) -> str:
+        nonlocal was_logged
+        text, is_same = nearest(value)
+        if is_same:
+            return text
+        if out_of_range == "error":
+            raise ValueError(
+                f"{name} has the value {value!r}: expected a date of the years 1 to 9999 or a timestamp "
+                f"before the year {_YEAR_MAX + 1}; with out_of_range='nearest', {text} is kept instead"
+            )
+        if not was_logged:
+            was_logged = True
+            log.warning(
+                "a time out of range is kept as the nearest place=%s time=%r kept=%s", name, value, text
+            )
+        return text
+
+    return convert
 
 
 _LOGICAL: Final[dict[str, tuple[str, Convert | None]]] = {
-    "io.debezium.time.Date": ("DATE", _time("D")),
     "io.debezium.time.Timestamp": ("TIMESTAMP_NTZ", _time("ms")),
     "io.debezium.time.MicroTimestamp": ("TIMESTAMP_NTZ", _time("us")),
     "io.debezium.time.NanoTimestamp": ("TIMESTAMP_NTZ", _micros_of_nanos),
-    "io.debezium.time.ZonedTimestamp": ("TIMESTAMP", _zoned),
-    "org.apache.kafka.connect.data.Date": ("DATE", _time("D")),
     "org.apache.kafka.connect.data.Timestamp": ("TIMESTAMP_NTZ", _time("ms")),
 }
 

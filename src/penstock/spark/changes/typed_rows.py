@@ -20,11 +20,13 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from penstock.spark.changes.envelope import PLACE, ROW_TYPE
+from penstock.spark.changes.envelope import OLD_KEY, PLACE, ROW_TYPE
 from penstock.spark.changes.row_types import DECIMAL_PRECISION_MAX
 
 ROW: Final = "__row"
 """The column with the row that a change is about: that before a delete, or else that after the change."""
+OLD_ROW: Final = "__old_row"
+"""The column with the row before a change of its key, of which only the key is set."""
 
 _WIDENING: Final = (
     (ByteType, ShortType, IntegerType, LongType),
@@ -46,13 +48,14 @@ def with_columns(changes: DataFrame, given: str | None) -> DataFrame:
     kind, row_kind = (_of_ddl(given),) * 2 if given is not None else _kinds_of(changes)
     strict = {"mode": "FAILFAST"}
     # A column that is not used is not parsed, so that each change's row is parsed once.
-    return changes.withColumns(
-        {
-            ROW: F.from_json(row, row_kind, strict),
-            "before": F.from_json("before", kind, strict),
-            "after": F.from_json("after", kind, strict),
-        }
-    )
+    columns = {
+        ROW: F.from_json(row, row_kind, strict),
+        "before": F.from_json("before", kind, strict),
+        "after": F.from_json("after", kind, strict),
+    }
+    if OLD_KEY in changes.columns:
+        columns[OLD_ROW] = F.from_json(OLD_KEY, row_kind, strict)
+    return changes.withColumns(columns)
 
 
 def are_found_first(changes: DataFrame, given: str | None) -> bool:

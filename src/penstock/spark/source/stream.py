@@ -242,10 +242,13 @@ class _Driver:
         Raises DataLoss, and ConfigError if the options do not fit the checkpoint.
         """
         self._require_same_cluster(start)
+        is_first = start == self._initial
+        if is_first:
+            start = self._without_created(start, end)
         require_whole_entry(start, end, self._cluster)
         if self._follower is not None:
             self._follower.pause()
-        if not self._was_asked and start == self._initial and self._options.start_moves:
+        if not self._was_asked and is_first and self._options.start_moves:
             return []  # batch 0 again: it was empty and only fixed the start
         options = self._options
         ranges = [self._of_its_topic(part, end) for part in self._ranges(start, end)]
@@ -253,6 +256,19 @@ class _Driver:
             return share_whole(ranges, options.max_partitions)
         parts = split_ranges(ranges, options.min_partitions, options.max_records_per_partition)
         return [[part] for part in parts]
+
+    def _without_created(self, start: Checkpointed, end: Checkpointed) -> Checkpointed:
+        """Leave partitions that the end of batch 0 lacks to the next batch, which reads them whole.
+
+        After a crash in batch 0, the start is listed again, and may have topics that were created since. A
+        start within a partition is kept, because the next batch would read what lies before it.
+        """
+        later = start.offsets.keys() - end.offsets.keys()
+        if not later:
+            return start
+        begins = self._earliest(later)
+        created = {tp for tp in later if tp in begins and start.offsets[tp] <= begins[tp]}
+        return start.moved_to({tp: at for tp, at in start.offsets.items() if tp not in created})
 
     def _ranges(self, start: Checkpointed, end: Checkpointed) -> list[PartitionRange]:
         """Return the range of each partition that has something to read. Raises DataLoss."""

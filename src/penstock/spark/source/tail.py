@@ -109,11 +109,15 @@ class Tail:
     def _is_due(self) -> bool:
         """Whether the ends may have changed since they were listed."""
         for node_id, watch in list(self._watches.items()):
-            if watch.readable():
-                try:
+            if not watch.readable():
+                continue
+            try:
+                if watch.in_flight:
                     watch.receive(FetchResponse)
-                except ClientError:
-                    self._watches.pop(node_id).close()
+                    continue
+            except ClientError:
+                pass
+            self._watches.pop(node_id).close()  # failed, or the server closed it while nothing was asked
         # A connection with a response watches no more, until a listing finds nothing new.
         is_watched = bool(self._watches) and all(watch.in_flight for watch in self._watches.values())
         return not is_watched or self._clock() - self._listed_at >= 2 * MAX_AGE_S
