@@ -9,7 +9,7 @@ import pytest
 
 from penstock.extras import MissingExtra, needs_extra
 
-HIDDEN = ("pyspark", "pyarrow", "numpy", "pandas", "sqlglot", "jsonschema_specifications")
+HIDDEN = ("pyspark", "pyarrow", "numpy", "pandas", "sqlglot", "jsonschema_specifications", "urllib3")
 SHELL_NEEDS_NO = ("pyspark", "pandas", "pyarrow", "numpy", "starlette", "h2", "regex", "google.protobuf")
 IMPORTS = {
     "import penstock; penstock.read": "'penstock[arrow]'",
@@ -22,6 +22,11 @@ IMPORTS = {
     "from penstock.registry.client import RegistryClient": "'penstock[registry]'",
     "import penstock.connect.converters.avro.converter": "'penstock[registry]'",
     "import penstock.connect.converters.json_schema.converter": "'penstock[registry]'",
+    "from penstock.connect.connectors.http.exchange.client import HttpClient as Client; "
+    "Client(None, tls=None, connect_timeout_s=1, read_timeout_s=1)": "'penstock[http]'",
+    "import penstock.connect.connectors.lake.delta": "'penstock[lake]'",
+    "import penstock.connect.connectors.lake.iceberg": "'penstock[lake]'",
+    "import penstock.connect.connectors.lake.objects": "'penstock[objects]'",
     "from penstock.sql import parse": "'penstock[sql-shell]'",
 }
 ASK = """

@@ -45,16 +45,17 @@ FLOORS: dict[str, set[str]] = {
         *{"protocol", "client", "registry", "web", "topology", "arrow", "views", "spark", "streams"},
         *{"connect", "java", "monitoring", "security"},
     },
-    "connect": {"protocol", "java", "client", "registry", "web", "security"},
+    "connect": {"protocol", "java", "client", "registry", "arrow", "web", "monitoring", "security"},
+    "mirroring": {"client", "connect", "spark", "processes"},
     "processes": set(),
     # Cluster plans nodes and starts them as processes; the simulator runs them in process and inspects them
     "testing": {"protocol", "security", "storage", "metadata", "broker", "client", "processes"},
     "bench": {"testing"},
-    "demo": {"protocol", "client", "arrow", "spark", "streams", "testing"},
+    "demo": {"protocol", "client", "arrow", "spark", "streams", "testing", "mirroring", "sql", "topology"},
     "cli": {
         *{"protocol", "storage", "metadata", "broker", "client", "topology", "arrow", "views", "spark"},
         *{"streams", "operations", "registry", "sql", "connect", "processes", "testing", "bench", "demo"},
-        *{"security"},
+        *{"security", "mirroring"},
     },
 }
 
@@ -207,6 +208,14 @@ ROOMS: dict[str, dict[str, set[str]]] = {
             *("plugins", "providers", "configs", "validation", "herding", "rest"),
         },
         "jvm": {"errors", "client", "worker"},
+    },
+    "connect/connectors/lake": {
+        "bad_records": set(),
+        "columns": set(),
+        "tables": {"bad_records", "columns"},
+        "delta": {"columns", "tables"},
+        "iceberg": {"columns", "tables"},
+        "objects": {"bad_records", "columns"},
     },
     "connect/tasks": {
         "closing": set(),

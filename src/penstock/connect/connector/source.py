@@ -103,6 +103,10 @@ class SourceTask(ABC):
     def commit_record(self, record: SourceRecord, metadata: RecordMetadata | None) -> None:
         """Note that a record is in its topic. Without `metadata` it was filtered out or discarded."""
 
+    def gauges(self) -> Mapping[str, float]:
+        """Return numbers that the worker's metrics show, by names; this is called by any thread."""
+        return {}
+
     def stop(self) -> None:
         """Release what `start` acquired. This is called once, also when another method has failed."""
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from penstock.connect.plugins.loading import version_of
 from penstock.connect.plugins.plugin import UNDEFINED_VERSION, Plugin, PluginKind
+from penstock.connect.plugins.shipped_connectors import ALIASES, SINKS, SOURCES
 from penstock.protocol.api_keys import TARGET_RELEASE
 from penstock.protocol.software import VERSION
 
@@ -16,16 +17,9 @@ APACHE: Final = "org.apache.kafka."
 POLICY: Final = f"{APACHE}connect.connector.policy.{{}}ConnectorClientConfigOverridePolicy"
 POLICIES: Final = "penstock.connect.validation.client_overrides"
 PROVIDER: Final = f"{APACHE}common.config.provider.{{}}ConfigProvider"
-POSTGRES: Final = "io.debezium.connector.postgresql.PostgresConnector"
-FILES: Final = "penstock.connect.connectors.file_stream"
 CLASSES: Final = {
-    PluginKind.SOURCE: {
-        f"{APACHE}connect.file.FileStreamSourceConnector": f"{FILES}:FileStreamSourceConnector",
-        POSTGRES: "penstock.connect.cdc.postgres.source:PostgresConnector",
-    },
-    PluginKind.SINK: {
-        f"{APACHE}connect.file.FileStreamSinkConnector": f"{FILES}:FileStreamSinkConnector",
-    },
+    PluginKind.SOURCE: SOURCES,
+    PluginKind.SINK: SINKS,
     PluginKind.OVERRIDE_POLICY: {
         POLICY.format("All"): f"{POLICIES}:AllPolicy",
         POLICY.format("Allowlist"): f"{POLICIES}:AllowlistPolicy",
@@ -58,7 +52,7 @@ def shipped_plugins() -> Iterator[Plugin]:
     for kind, classes in CLASSES.items():
         for name, target in classes.items():
             version = TARGET_RELEASE if name.startswith(APACHE) else VERSION
-            yield Plugin(name, kind, version, partial(imported, *target.split(":")))
+            yield Plugin(name, kind, version, partial(imported, *target.split(":")), ALIASES.get(name, ()))
     targets: Mapping[str, str] = imported(CONVERTERS, "REGISTRY_CONVERTERS")
     for name, target in targets.items():
         yield Plugin(name, PluginKind.CONVERTER, VERSION, partial(imported, *target.split(":")))
