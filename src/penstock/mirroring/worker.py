@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 import time
 from collections.abc import Mapping
@@ -15,8 +14,8 @@ from urllib.parse import quote
 from penstock.connect.herding.worker_client import WorkerClient, WorkerUnreachable
 from penstock.mirroring.errors import MirrorError
 from penstock.processes.children import start_command
+from penstock.processes.node import READY
 
-_READY: Final = re.compile(r"the Connect worker is ready at (\S+)")
 _READY_TIMEOUT_S: Final = 120.0
 _STOP_TIMEOUT_S: Final = 30.0
 _ANSWER_TIMEOUT_S: Final = 100.0
@@ -65,8 +64,8 @@ class WorkerProcess:
     @property
     def is_ready(self) -> bool:
         """Whether the process says that it is in its group."""
-        if not self._url and (found := _READY.search(self._said())):
-            self._url = found[1]
+        if not self._url and (found := READY.search(self._said())):
+            self._url = f"http://{found[1]}:{found[2]}"
         return bool(self._url) and self.is_running
 
     def await_ready(self) -> None:

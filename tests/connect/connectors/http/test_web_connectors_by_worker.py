@@ -260,7 +260,7 @@ def test_what_killed_workers_send_again_can_be_told(penstock_cluster: Cluster) -
             wait_until(lambda until=until: len(taken) >= until)  # type: ignore[misc]
             worker.kill()
             worker.start()
-        wait_until(lambda: len(taken) == sent)
+        wait_until(lambda: len(taken) == sent, 240.0)  # the group waits for each killed member
     assert sorted(number for _, number in taken) == list(range(sent))
     for name in {key for key, _ in taken}:
         numbers = [number for key, number in taken if key == name]
